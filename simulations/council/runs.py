@@ -179,7 +179,7 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"`consilium study model SCENARIO --out FOLDER` saves a model of {PRIVATE_GRADIENT}, which does better here"
         )
-    if summary["privacy"]["noise"] == "seeded":
+    if summary["privacy"]["noise"] == "seeded" and not is_infinite(summary["privacy"], "epsilon_guaranteed"):
         lines.append("For noise that protects, run it with --set simulation.noise=system")
     return lines
 

@@ -175,6 +175,8 @@ def test_a_run_of_your_own_rows_ends_with_who_was_made_public_and_what_to_do() -
     assert public.startswith("12 of your 60 hospitals were made public: ")
     assert holds.endswith("--set student.trainer.name=logistic_regression")
     assert noise == "For noise that protects, run it with --set simulation.noise=system"
+    bare = {**BLOCK, "noise": "seeded", "epsilon_guaranteed": None, "infinite": ["epsilon_guaranteed"]}
+    assert afterwards({"privacy": bare}) == []  # no noise makes it private
 
 
 ROOT = Path(__file__).resolve().parents[3]
