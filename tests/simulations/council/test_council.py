@@ -196,7 +196,7 @@ class TestFit:
 
     def test_rows_without_owners_are_dealt_by_lot(self) -> None:
         council = Council(**QUICK, parties=4).fit(FRAME.drop("hospital"), "ill")
-        assert council.n_owners_ == 4
+        assert (council.n_owners_, council.fit(FRAME.drop("hospital"), "ill").privacy_.fits) == (4, 2)
 
     def test_fits_of_the_same_owners_add_up(self) -> None:
         """With what the owners' fine shares of the noise cost on top."""
