@@ -279,7 +279,6 @@ def test_the_plan_of_a_shipped_scenario() -> None:
 
 
 def test_a_plan_and_a_run_of_fine_shares_of_noise_promise_the_same() -> None:
-    """Less is proved of their sum than of noise of one piece, which calibration takes it for."""
     small = ["federation.query_budget.queries=20", "federation.query_budget.answers=20"]
     noise = [*small, "federation.mechanism={name='gnmax', sigma=15.5}"]
     scenario = load_scenario("stroke-secure", noise)

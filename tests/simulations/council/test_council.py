@@ -199,8 +199,7 @@ class TestFit:
         assert (council.n_owners_, council.fit(FRAME.drop("hospital"), "ill").privacy_.fits) == (4, 2)
 
     def test_fits_of_the_same_owners_add_up(self) -> None:
-        """With what the owners' fine shares of the noise cost on top."""
-        mechanism, hidden = {"name": "gnmax", "sigma": 3.0}, {"federation.collection": "secure"}
+        mechanism, hidden = {"name": "gnmax", "sigma": 3.0}, {"federation.collection": "secure"}  # in fine shares
         council = Council(**{**QUICK, "mechanism": mechanism}, settings=hidden)
         council.fit(FRAME, "ill", owners="hospital")
         once = council.privacy_
