@@ -86,7 +86,7 @@ def statement(**changed: object) -> PrivacyStatement:
 
 def test_the_verdict_follows_from_the_promise_of_all_fits_together_and_shows_nothing_secret() -> None:
     unbounded = statement(epsilon_guaranteed=None, infinite=["epsilon_guaranteed"])
-    again = PrivacyStatement.of(BLOCK, before=[(0.8, 1e-5)])
+    again = PrivacyStatement.of(BLOCK, before=[(0.15, 1e-6)] * 2)  # all of them count
     told = [verdict(each, parties=100) for each in (statement(), statement(noise="seeded"), unbounded, again)]
     real = "strong protection with real noise; here it came from a seed"
     assert told == ["strong protection", real, "no protection", "moderate protection"]
