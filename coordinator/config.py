@@ -307,7 +307,7 @@ class FederationConfig(Federation):
 
     @property
     def _cure(self) -> str:
-        return self.sum_noises[-1].cure if self.sum_noises else super()._cure
+        return self.sum_noises[-1].cure if self.event(0, 0).slack > 0 else super()._cure
 
     @cached_property
     def _slack(self) -> float:

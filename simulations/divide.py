@@ -129,6 +129,13 @@ class Case:
             self._made[name] = make()
         return self._made[name]
 
+    @property
+    def patient(self) -> np.ndarray | None:
+        """Of which patient each row of the data set is, int64 (rows,); None where nobody knows. In "groups" of rows
+        without patients the owners are those who are dealt whole."""
+        by_owner = self.dataset.patient is None and self.scenario.data.partition == "groups"
+        return self.dataset.owner if by_owner else self.dataset.patient
+
     def identities(self) -> SimulatedKeys | None:
         """Keys and roster; None for plaintext votes. Raises ConfigError if no roster is safe."""
         return simulated_keys(self.scenario.federation, self.parties, self.seed)
@@ -174,8 +181,8 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
 
 
 def clear_votes(scenario: Scenario) -> Scenario:
-    """As a study collects votes: in this process, with the coordinator's own noise. The student is promised the same;
-    where the noise is in the sums, a check has more noise than here."""
+    """As a study collects votes: in this process, with the coordinator's own noise. The student is promised the same,
+    but for what fine shares cost; where the noise is in the sums, a check has more noise than here."""
     federation = scenario.federation.model_copy(update={"collection": "plaintext"})
     return scenario.model_copy(update={"federation": federation})
 

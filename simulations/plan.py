@@ -22,6 +22,7 @@ from consilium.protocol.queries import canonical_queries
 from consilium.report.disclosure import epsilon_text
 from consilium.report.warnings import LEAST_SIGNAL
 from consilium.report.words import many
+from consilium.simulations.divide import federation_config
 from consilium.simulations.population import public
 from consilium.simulations.report.models import METRICS
 from consilium.simulations.scenario import Scenario, divided_data, scenario_table, with_any_noise, with_budget
@@ -103,7 +104,8 @@ def plan_of(name: str, overrides: Sequence[str] = (), seed: int = 0) -> dict[str
         labels = {**asdict(alone), "leaves_chance": alone.leaves_chance}
     promised = stated
     if promised is None or set(scales) <= set(written):
-        promised = worst_case(federation.promised_events(), privacy.delta).epsilon
+        # of the run's own configuration: where parties add the noise, it costs a little more
+        promised = worst_case(federation_config(scenario, dataset, partition, seed).promised_events(), delta).epsilon
     return {
         "scenario": name,
         "parties": parties,

@@ -67,8 +67,7 @@ class Population:
         """All parties of a case. work: a new folder for the second aggregator, where votes are collected. Raises
         ConfigError if no roster is safe, or a file of a party's own teacher cannot be read."""
         dataset, scenario, identities = case.dataset, case.scenario, case.identities()
-        by_owner = dataset.patient is None and scenario.data.partition == "groups"
-        columns = {"x": dataset.x, "y": dataset.y, "patient": dataset.owner if by_owner else dataset.patient}
+        columns = {"x": dataset.x, "y": dataset.y, "patient": case.patient}
         own, parties = scenario.simulation.own_teacher, dict[int, SimulatedParty]()
         teacher = None if own is None else own.anywhere()
         for index, name in enumerate(case.parties):

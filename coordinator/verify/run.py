@@ -14,6 +14,7 @@ from consilium.coordinator.collection.kept_sums import SUMS
 from consilium.coordinator.events import Event, EventTail
 from consilium.coordinator.federation import EVENTS, LEDGER, run_of
 from consilium.coordinator.federation import SUMMARY as COORDINATOR
+from consilium.coordinator.privacy import NODES
 from consilium.coordinator.verify import ledger as checks
 from consilium.coordinator.verify.ledger import (
     Absent,
@@ -196,10 +197,12 @@ class VerifiedRun:
     def _card(self, files: Files) -> str:
         config, card = self._trusted().config, files.object(CARD)
         agree(f"{CARD}: federation", entry(card, CARD, "federation"), config.digest())
-        privacy = {"unit": config.privacy.unit.value, "delta": config.privacy.delta, "simulation": config.simulation}
-        for key, value in privacy.items():
+        stated = config.privacy.model_dump(mode="json", include={"unit", "neighbouring", "delta"})
+        for key, value in (stated | {"simulation": config.simulation}).items():
             agree(f"{CARD}: {key}", entry(card, CARD, "privacy", key), value)
         checks.check_epsilon(CARD, card["privacy"], "epsilon", self._truth()["student"])
+        nodes = self._truth().get(NODES, {"epsilon": 0.0})  # none is stated where there is none
+        checks.check_epsilon(CARD, {"epsilon_nodes": 0.0, **card["privacy"]}, "epsilon_nodes", nodes)
         return f"epsilon {epsilon_text(number(card['privacy'], 'epsilon'))} at delta {config.privacy.delta:g}"
 
     def _trusted(self) -> Recorded:

@@ -15,7 +15,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilium.coordinator.privacy import promised
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import read_events
+from consilium.coordinator.ledger import stored_config
 from consilium.data.encoding import encode, infer
 from consilium.data.files import Lines
 from consilium.data.remedy import Faults
@@ -35,12 +37,13 @@ from consilium.simulations.council.frames import (
     has_names,
     value_errors,
 )
-from consilium.simulations.council.runs import PrivacyStatement, Report, run_folder, run_of
+from consilium.simulations.council.runs import PrivacyStatement, Report, charged, run_folder, run_of
 from consilium.simulations.council.settings import Described, completed, in_python, scenario_of
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.folder import LEDGER
 from consilium.simulations.plan import check_gain
 from consilium.simulations.population.specs import DataSpec
+from consilium.simulations.progress import EVENTS
 from consilium.simulations.release import load_own
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import divided_data
@@ -191,21 +194,23 @@ class Council(ClassifierMixin, BaseEstimator):
             parties, features = len(partition.parties), len(dataset.features)
             check_gain(scenario, self.epsilon or math.inf, parties, features, len(dataset.classes))
         owners = None if source.owner_names is None else frozenset(source.owner_names)
-        charge = (promised(scenario.federation).epsilon, scenario.federation.privacy.delta), owners
-        # of each fit also whose rows it was on; None where they were dealt at random: anybody may be meant
-        self._charges: list[tuple[tuple[float, float], frozenset[str] | None]] = getattr(self, "_charges", [])
+        # of each fit what it promised, and whose rows it was on; None where they were dealt at random: anybody's
+        self._charges: list[tuple[FederationConfig, frozenset[str] | None]] = getattr(self, "_charges", [])
         before = [of for of, whose in self._charges if owners is None or whose is None or owners & whose]
         with run_folder(self.out) as path:
             try:
                 summary = run_scenario("Council", scenario, "local", seed, path, device=self.device, source=source)
-            finally:  # the ledger is made before anything leaves
-                self._charges += [charge] if (path / LEDGER).exists() else []
+            finally:  # the promise is written before anything leaves
+                if any(event.kind == "promised" for event in read_events(path / EVENTS)):
+                    _, config = stored_config(path / LEDGER)
+                    self._charges.append((FederationConfig.model_validate_json(config), owners))
         self.run_ = run_of(path, self.out is None, in_python)
         self.student_ = load_own(path)
         meant = np.array([rows.meant[name] for name in self.student_.schema.classes])
         self.classes_, self._columns = np.unique(meant, return_index=True)
         self.n_owners_ = int(summary["parties"])
-        self.privacy_ = PrivacyStatement.of(summary["privacy"], before)
+        now = scenario.federation.privacy
+        self.privacy_ = PrivacyStatement.of(summary["privacy"], [charged(earlier, now) for earlier in before])
         self._others = tuple(name for name in (rows.label, rows.owner, rows.patient) if name is not None)
 
     def predict_proba(self, X: Frame) -> np.ndarray:

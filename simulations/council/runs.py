@@ -11,14 +11,17 @@ import weakref
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 
-from consilium.accounting.units import Unit
+from consilium.accounting.target import worst_case
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.parts import Privacy
 from consilium.coordinator.verify import Finding, holds
 from consilium.models.devices import Device, one_thread
 from consilium.models.published.model import Published, find_model, load_model
@@ -111,6 +114,15 @@ class PrivacyStatement:
         return "\n".join(self.lines())
 
 
+def charged(earlier: FederationConfig, now: Privacy) -> tuple[float, float]:
+    """Epsilon and delta that an earlier fit adds, by unit and relation of this one. Where its own were others: for a
+    whole party that is replaced, which is at least as much as any."""
+    events, then = earlier.promised_events(), earlier.privacy
+    if (then.unit, then.neighbouring) != (now.unit, now.neighbouring):
+        events = [replace(event, unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE) for event in events]
+    return worst_case(events, then.delta).epsilon, then.delta
+
+
 @dataclass(frozen=True)
 class Audited:
     """True where no finding speaks against the run. Nothing in it is secret."""
@@ -167,7 +179,7 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"`consilium study model SCENARIO --out FOLDER` saves a model of {PRIVATE_GRADIENT}, which does better here"
         )
-    if summary["privacy"]["noise"] == "seeded":
+    if summary["privacy"]["noise"] == "seeded" and not is_infinite(summary["privacy"], "epsilon_guaranteed"):
         lines.append("For noise that protects, run it with --set simulation.noise=system")
     return lines
 

@@ -22,6 +22,7 @@ from scipy.special import expit
 
 from consilium.accounting.units import Unit
 from consilium.models.evaluation import leading_metric, row_scores
+from consilium.protocol.errors import ConfigError
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import Predicted, PromisedMethod, StatedGuarantee, linear_probabilities
 from consilium.simulations.methods.noisy_average import LinearDraws, calibrated
@@ -136,15 +137,26 @@ def descend(
 
 
 def unit_of_rows(case: Case, unit: Unit) -> np.ndarray:
-    """Of each row that a party trains on, party after party, its unit: int64 (rows,)."""
+    """Of each row that a party trains on, party after party, its unit: int64 (rows,). Raises ConfigError: see
+    `patient_of_rows`."""
     parties = [case.partition.parties[party] for party in case.parties]
     party = np.repeat(np.arange(len(parties)), [len(rows) for rows in parties])
     if unit is Unit.PARTY:
         return party
-    if unit is Unit.RECORD or case.dataset.patient is None:
+    if unit is Unit.RECORD:
         return np.arange(len(party))
-    patient = case.dataset.patient[np.concatenate(parties)]
+    patient = patient_of_rows(case)[np.concatenate(parties)]
     return np.unique(np.stack([party, patient]), axis=1, return_inverse=True)[1].ravel()
+
+
+def patient_of_rows(case: Case) -> np.ndarray:
+    """Of every row of the data set, int64 (rows,). Raises ConfigError: nobody knows, as parties then refuse a run."""
+    if case.patient is None:
+        raise ConfigError(
+            "federation.privacy.unit is patient, and nobody says which rows are of one",
+            "Name their column as data.patient, or choose the unit record or party",
+        )
+    return case.patient
 
 
 def rows_of(case: Case, unit: Unit, exact: bool = False) -> UnitRows:

@@ -38,6 +38,7 @@ from consilium.simulations.methods.private_gradient import (
     UnitRows,
     choosing_rows,
     descend,
+    patient_of_rows,
     rows_of,
 )
 from consilium.simulations.scenario import Scenario
@@ -116,9 +117,9 @@ def fixed_units(case: Case, promise: StatedGuarantee) -> int:
     if promise.unit is Unit.PARTY:  # an owner all of whose patients have public rows elsewhere is no party, and counts
         owners = len(np.unique(dataset.owner[rows]))
         return owners if data.partition == "owners" else len(partition.parties) + partition.left_out
-    if promise.unit is Unit.RECORD or dataset.patient is None:
+    if promise.unit is Unit.RECORD:
         return len(rows)
-    return np.unique(np.stack([dataset.owner[rows], dataset.patient[rows]]), axis=1).shape[1]
+    return np.unique(np.stack([dataset.owner[rows], patient_of_rows(case)[rows]]), axis=1).shape[1]
 
 
 def card_lines(card: dict[str, Any]) -> list[str]:

@@ -278,6 +278,17 @@ def test_the_plan_of_a_shipped_scenario() -> None:
         assert 0.7 * cost["epsilon"] < promised <= cost["epsilon"]  # quick, and never too little
 
 
+def test_a_plan_and_a_run_of_fine_shares_of_noise_promise_the_same() -> None:
+    small = ["federation.query_budget.queries=20", "federation.query_budget.answers=20"]
+    noise = [*small, "federation.mechanism={name='gnmax', sigma=15.5}"]
+    scenario = load_scenario("stroke-secure", noise)
+    run = promised(federation_config(scenario, *divided_data(scenario, 0), 0)).epsilon
+    assert plan_of("stroke-secure", noise)["promised"] == run > 1.01 * promised(scenario.federation).epsilon
+    scenario = load_scenario("stroke-secure", [*noise, f"federation.privacy.epsilon={run * 0.999}"])
+    with pytest.raises(ConfigError, match="raise sigma to .*, or promise a lower epsilon, or collect votes as verified"):
+        federation_config(scenario, *divided_data(scenario, 0), 0)
+
+
 @pytest.mark.parametrize("parties", [8, 40, 200])
 def test_each_way_out_is_enough_and_little_less_is_not(parties: int) -> None:
     federation = load_scenario("stroke").federation

@@ -131,7 +131,7 @@ def test_without_a_fixed_pool_nobody_is_told_what_others_asked(tmp_path: Path) -
     assert ask(service, tmp_path / "2", 1, queries=15) == (15, [])
 
 
-def test_rows_of_an_earlier_federation_are_left_out_and_refused(tmp_path: Path) -> None:
+def test_rows_of_an_earlier_federation_are_left_out_and_refused_and_so_are_other_rows(tmp_path: Path) -> None:
     service = served(spent=tuple(IDS[:90]))
     asked, told = ask(service, tmp_path / "1", 0)
     assert (asked, told) == (10, ["90 rows were answered in an earlier federation of these parties and are left out"])
@@ -139,6 +139,8 @@ def test_rows_of_an_earlier_federation_are_left_out_and_refused(tmp_path: Path) 
     assert ({*terms.spent}, {*terms.recorded}) == ({*IDS[:90]}, {*IDS[90:]})
     with pytest.raises(DataError, match=r"2 of 4 queries were answered in an earlier federation.*first: row 0"):
         service.ask(ROWS[[0, 95, 96, 3]])
+    with pytest.raises(DataError, match=r"1 of 2 queries are none of the public rows .*first: row 1"):
+        service.ask(np.stack([ROWS[95], ROWS[96] + 1]))
     assert service.describe().queries_left == terms.queries_left
     assert len(service.ask(ROWS[90:])) == 10  # its own are free as ever
 

@@ -270,6 +270,10 @@ class TestTheEvents:
         check, label = both.composed_parts()
         assert (check.slack, label.slack) == (0.0, both.slack), "the check's own noise has none"
 
+    def test_what_colluders_give_counts_for_nothing_and_is_made_up(self) -> None:
+        config = federation(GNMax(sigma=9.0), "secure", 6, 40, colluders=2)
+        assert config.top_up(8, 1) == SumNoise(9.0, BY_MASKED_PARTIES, 6).top_up(6) > 5
+
 
 class NoisySums:
     """A collector of sums in which nine parties are, the same in each round."""

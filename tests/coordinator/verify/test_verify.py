@@ -130,6 +130,8 @@ LIES: dict[str, tuple[Tamper, str]] = {
     ),
     # what the student has
     "unit on the card": (edit("student/student.json", lambda c: c["privacy"].update(unit="party")), CARD),
+    "relation on it": (edit("student/student.json", lambda c: c["privacy"].update(neighbouring="add_or_remove")), CARD),
+    "the nodes' epsilon on it": (edit("student/student.json", lambda c: c["privacy"].update(epsilon_nodes=0.1)), CARD),
     "a card of another federation": (edit("student/student.json", lambda c: c.update(federation="a" * 64)), CARD),
 }  # fmt: skip
 

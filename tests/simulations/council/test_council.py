@@ -28,6 +28,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
+from consilium.accounting.mechanisms import Histogram
+from consilium.accounting.target import worst_case
 from consilium.protocol.errors import ConsiliumError, FailedAfterRelease, OutputExists
 from consilium.report.disclosure import SEEDED
 from consilium.simulations.council.estimator import Council
@@ -194,10 +196,11 @@ class TestFit:
 
     def test_rows_without_owners_are_dealt_by_lot(self) -> None:
         council = Council(**QUICK, parties=4).fit(FRAME.drop("hospital"), "ill")
-        assert council.n_owners_ == 4
+        assert (council.n_owners_, council.fit(FRAME.drop("hospital"), "ill").privacy_.fits) == (4, 2)
 
     def test_fits_of_the_same_owners_add_up(self) -> None:
-        council = Council(**QUICK)
+        mechanism, hidden = {"name": "gnmax", "sigma": 3.0}, {"federation.collection": "secure"}  # in fine shares
+        council = Council(**{**QUICK, "mechanism": mechanism}, settings=hidden)
         council.fit(FRAME, "ill", owners="hospital")
         once = council.privacy_
         assert (once.fits, once.epsilon_of_all_fits) == (1, once.epsilon)
@@ -211,6 +214,17 @@ class TestFit:
         assert council.privacy_.fits == 1
         again: Any = clone(council)
         assert again.fit(FRAME, "ill", owners="hospital").privacy_.fits == 1
+
+    def test_a_fit_that_promised_for_another_unit_is_charged_for_a_whole_owner(self) -> None:
+        """Of an owner with two teachers a record that comes moves one vote, and the owner two."""
+        told = {"unit": "record", "neighbouring": "add_or_remove", "teachers_per_party": 2}
+        council = Council(**{**QUICK, **told, "mechanism": {"name": "histogram", "sigma": 20.0}})
+        record = council.fit(FRAME, "ill", owners="hospital").privacy_
+        council.set_params(unit="party", neighbouring="replace", mechanism={"name": "histogram", "sigma": 40.0})
+        owner = council.fit(FRAME, "ill", owners="hospital").privacy_
+        assert owner.epsilon == pytest.approx(record.epsilon, rel=0.01)
+        first = Histogram(sigma=20.0).event(20, teachers_per_party=2)
+        assert owner.epsilon_of_all_fits == owner.epsilon + worst_case([first], owner.delta).epsilon
 
     def test_a_folder_is_written_once_and_a_temporary_one_goes_with_the_object(self, tmp_path: Path) -> None:
         council = fitted(out=tmp_path / "run")

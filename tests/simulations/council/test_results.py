@@ -86,7 +86,7 @@ def statement(**changed: object) -> PrivacyStatement:
 
 def test_the_verdict_follows_from_the_promise_of_all_fits_together_and_shows_nothing_secret() -> None:
     unbounded = statement(epsilon_guaranteed=None, infinite=["epsilon_guaranteed"])
-    again = PrivacyStatement.of(BLOCK, before=[(0.8, 1e-5)])
+    again = PrivacyStatement.of(BLOCK, before=[(0.15, 1e-6)] * 2)  # all of them count
     told = [verdict(each, parties=100) for each in (statement(), statement(noise="seeded"), unbounded, again)]
     real = "strong protection with real noise; here it came from a seed"
     assert told == ["strong protection", real, "no protection", "moderate protection"]
@@ -175,6 +175,8 @@ def test_a_run_of_your_own_rows_ends_with_who_was_made_public_and_what_to_do() -
     assert public.startswith("12 of your 60 hospitals were made public: ")
     assert holds.endswith("--set student.trainer.name=logistic_regression")
     assert noise == "For noise that protects, run it with --set simulation.noise=system"
+    bare = {**BLOCK, "noise": "seeded", "epsilon_guaranteed": None, "infinite": ["epsilon_guaranteed"]}
+    assert afterwards({"privacy": bare}) == []  # no noise makes it private
 
 
 ROOT = Path(__file__).resolve().parents[3]

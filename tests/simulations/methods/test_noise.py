@@ -19,6 +19,7 @@ from sklearn.metrics import roc_auc_score
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.keys import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.models.linear import RidgeTeacher
+from consilium.protocol.errors import ConfigError
 from consilium.simulations.methods import noisy_average, private_gradient
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.noisy_average import LinearDraws, noisy_averages, sensitivity
@@ -264,7 +265,11 @@ def test_units_are_rows_patients_at_a_party_or_parties() -> None:
     ):
         found = unit_of_rows(with_patients, unit).tolist()
         assert len(set(found)) == len(set(expected)) == len(set(zip(found, expected, strict=True)))
-    np.testing.assert_array_equal(unit_of_rows(case, Unit.PATIENT), np.arange(len(order)))  # nobody says whose rows
+    with pytest.raises(ConfigError, match="nobody says which rows are of one"):
+        unit_of_rows(case, Unit.PATIENT)
+    data = case.scenario.data.model_copy(update={"partition": "groups"})  # of owners, as nobody is a patient
+    dealt = replace(case, scenario=case.scenario.model_copy(update={"data": data}))
+    assert len(set(unit_of_rows(dealt, Unit.PATIENT))) == len(set(zip(party, case.dataset.owner[order], strict=True)))
 
 
 def test_it_learns_more_the_smaller_its_unit() -> None:
