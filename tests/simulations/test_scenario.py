@@ -285,7 +285,7 @@ def test_a_plan_and_a_run_of_fine_shares_of_noise_promise_the_same() -> None:
     run = promised(federation_config(scenario, *divided_data(scenario, 0), 0)).epsilon
     assert plan_of("stroke-secure", noise)["promised"] == run > 1.01 * promised(scenario.federation).epsilon
     scenario = load_scenario("stroke-secure", [*noise, f"federation.privacy.epsilon={run * 0.999}"])
-    with pytest.raises(ConfigError, match="raise sigma to .*, or promise a lower epsilon, or collect votes as verified"):
+    with pytest.raises(ConfigError, match=r"raise sigma to .* or collect votes as verified"):
         federation_config(scenario, *divided_data(scenario, 0), 0)
 
 
