@@ -17,7 +17,7 @@ from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Towards
-from consilium.coordinator.mechanisms import MOST_SHARES, PARTS, AnyMechanism, SumNoise, law_of, with_noise
+from consilium.coordinator.mechanisms import MOST_SHARES, PARTS, AnyMechanism, SumNoise, law_of, widest, with_noise
 from consilium.coordinator.parts import Privacy, QueryBudget, Timeouts
 from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.config_files import faults_of, in_one
@@ -107,7 +107,7 @@ class Federation(Derived, Frozen):
     def _calibrated(cls, table: Any, info: ValidationInfo) -> Any:
         known = info.data
         if not isinstance(table, dict) or not {"privacy", "query_budget", "teachers_per_party"} <= set(known):
-            return table
+            return widest(table) if isinstance(table, dict) else table  # the fault is another key's
         privacy, query_budget = known["privacy"], known["query_budget"]
         if privacy.epsilon is None:
             return table
@@ -157,10 +157,13 @@ class Federation(Derived, Frozen):
         except AccountingError as error:
             raise ValueError(f"mechanism {self.mechanism.name}: {error}") from None
         if promise > self.privacy.epsilon:
+            cure = "leave the noise out of [federation.mechanism] to have it calibrated, or leave epsilon out"
+            if self.event(0, 0).slack:  # only whoever takes part says how fine the shares are: calibration did not know
+                cure = "its shares are so fine that their sum is charged more. Raise it, promise a lower epsilon, or"
+                cure += " collect votes as verified"
             raise ValueError(
                 f"privacy.epsilon is {self.privacy.epsilon:g}, but this noise and this query budget promise"
-                f" {epsilon_text(promise)}: leave the noise out of [federation.mechanism] to have it calibrated, or"
-                " leave epsilon out"
+                f" {epsilon_text(promise)}: {cure}"
             )
         return self
 

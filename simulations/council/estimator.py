@@ -188,7 +188,7 @@ class Council(ClassifierMixin, BaseEstimator):
         if self.mechanism is None and not scenario.student.public_labels:
             dataset, partition = divided_data(scenario, seed, source)
             parties, features = len(partition.parties), len(dataset.features)
-            check_gain(scenario, self.epsilon or math.inf, parties, features, len(dataset.classes))
+            check_gain(scenario, scenario.federation.privacy.epsilon or math.inf, parties, features, len(dataset.classes))
         owners = None if source.owner_names is None else frozenset(source.owner_names)
         charge = (promised(scenario.federation).epsilon, scenario.federation.privacy.delta), owners
         # of each fit also whose rows it was on; None where they were dealt at random: anybody may be meant

@@ -116,8 +116,12 @@ def test_noise_too_fine_for_its_shares_is_said_as_a_fault_of_the_file() -> None:
     federation = Federation(
         **{name: getattr(plain, name) for name in Federation.model_fields} | {"collection": "secure"}
     )
+    added = {"rows": plain.rows, "roster": "0" * 64, "simulation": True}
     with pytest.raises(ConfigError, match=r"^federation: noise of sigma 2 in 3 shares .* raise sigma to 3"):
-        FederationConfig.of(federation, rows=plain.rows, roster="0" * 64, noise_shares=3, simulation=True)
+        FederationConfig.of(federation, noise_shares=3, **added)
+    tables = table({"name": "gnmax"}, 300, 300, privacy={"epsilon": 4.0}, collection="secure")
+    with pytest.raises(ConfigError, match=r"promise 4\.3.*: its shares are so fine .* collect votes as verified"):
+        FederationConfig.of(Federation.model_validate(tables), noise_shares=146, **added)
 
 
 PARTLY: dict[str, dict[str, Any]] = {

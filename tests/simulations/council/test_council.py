@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from consilium.protocol.errors import ConsiliumError, FailedAfterRelease, OutputExists
+from consilium.protocol.errors import ConsiliumError, FailedAfterRelease, NothingToGain, OutputExists
 from consilium.report.disclosure import SEEDED
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadInput, BadSetting, TooFewOwners, WrongType
@@ -280,10 +280,11 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"settings": {"federation.colour": 1}}, {}, BadSetting, "federation.colour"),
     ({"settings": {"student.rouns": 2}}, {}, BadSetting, "student.rouns"),
     ({"random_state": -1}, {}, BadSetting, "random_state is -1"),
-    ({"classes": ["no", "perhaps"]}, {}, BadInput, "ill is 'yes', which classes does not have"),
+    ({"classes": ["no", "perhaps"]}, {}, BadInput, "ill is 'yes', which .* under data.label_values"),
     ({}, {"public": ["nowhere"]}, BadSetting, "no hospital 'nowhere'"),
     ({"device": "tpu"}, {}, BadSetting, "device"),
-    ({"epsilon": 0}, {}, BadSetting, "epsilon"),
+    ({"epsilon": 0, "mechanism": None}, {}, BadSetting, "^Council: epsilon: must be greater than 0, got 0$"),
+    ({"epsilon": "0.1", "mechanism": None}, {}, NothingToGain, "noise of epsilon 0.100"),
     ({"epsilon": None, "mechanism": None}, {}, BadSetting, "neither epsilon nor mechanism is given"),
     ({"delta": "small"}, {}, BadSetting, "delta"),
     ({"unit": "hospital"}, {}, BadSetting, "unit"),
