@@ -282,7 +282,10 @@ class LogisticRegressionStudent(TrainerKind):
 
     name: Literal["logistic_regression"] = "logistic_regression"
     C: float = Field(
-        default=0.01, gt=0, description="inverse regularisation of manual labels; of released ones, evidence decides"
+        default=0.01,
+        gt=0,
+        description="inverse regularisation of manual labels; of released ones, evidence decides. The"
+        " default is too low for many classes: manual labels then look worse than they are",
     )
 
 
