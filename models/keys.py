@@ -284,8 +284,8 @@ class LogisticRegressionStudent(TrainerKind):
     C: float = Field(
         default=0.01,
         gt=0,
-        description="inverse regularisation of manual labels; of released ones, evidence decides. The"
-        " default is too low for many classes: manual labels then look worse than they are",
+        description="inverse regularisation of manual labels of two classes; of more, and of released ones, evidence"
+        " decides",
     )
 
 
