@@ -358,4 +358,8 @@ def build_mechanism(name: str, settings: Sequence[str]) -> Mechanism:
     except tomllib.TOMLDecodeError:
         fault = f"--set {' '.join(settings)!r} is not key=value, each once"
         raise ConfigError(fault, "Write for example --set sigma=40") from None
-    return validate({"mechanism": {**values, "name": name}}, _Chosen, "audit mechanism").mechanism
+    try:
+        return validate({"mechanism": {**values, "name": name}}, _Chosen, "audit mechanism").mechanism
+    except ConfigError as error:  # in the words of the command line
+        what = error.what.replace("mechanism.name", "NAME").replace("mechanism.", "--set ")
+        raise ConfigError(what, error.action) from None

@@ -287,7 +287,8 @@ class LogisticRegressionStudent(TrainerKind):
         default=0.01,
         gt=0,
         le=LARGEST,
-        description="inverse regularisation of manual labels; of released ones, evidence decides",
+        description="inverse regularisation of manual labels of two classes; of more, and of released ones, evidence"
+        " decides",
     )
 
 

@@ -57,7 +57,9 @@ class LogisticTeacher:
 
             weight = "balanced" if self.balanced else None
             fitted: Any = LogisticRegression(C=self.C, class_weight=weight, max_iter=self.iterations)
-            fitted.fit(x.astype(np.float64), y)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "The number of unique classes")  # few rows of many classes are usual
+                fitted.fit(x.astype(np.float64), y)
             self.coef_, self.intercept_ = fitted.coef_.astype(x.dtype), fitted.intercept_.astype(x.dtype)
             return self
         weights = 1 / (len(counts) * counts[positions]) if self.balanced else np.full(len(y), 1 / len(y))

@@ -55,9 +55,9 @@ def make_run_dir(path: Path) -> Path:
         path.mkdir(parents=True, mode=0o700)  # summary and ledger hold functions of the votes
         (path / PRIVATE).mkdir(mode=0o700)
     except FileExistsError:
-        raise OutputExists(f"output folder {path} exists already", "Choose another with --out, or remove it") from None
+        raise OutputExists(f"output folder {path} exists already", "Choose another, or remove it") from None
     except OSError as error:
-        raise ConfigError(f"cannot make output folder {path}: {error.strerror}", "Choose another with --out") from None
+        raise ConfigError(f"cannot make output folder {path}: {error.strerror}", "Choose another") from None
     return path.resolve()
 
 

@@ -52,9 +52,11 @@ class SignalRule:
         return cls(number, enough, max(1, math.ceil(parties * LEAST_SIGNAL / number)))
 
 
-def check_gain(scenario: Scenario, epsilon: float, parties: int, features: int, classes: int) -> None:
-    """Raise NothingToGain, in words of `Council`, where noise of this epsilon drowns the votes of so many parties."""
-    privacy, rule = scenario.federation.privacy, SignalRule.of(scenario.federation, epsilon, parties, features)
+def check_gain(scenario: Scenario, parties: int, features: int, classes: int) -> None:
+    """Raise NothingToGain, in words of `Council`, where noise of its epsilon drowns the votes of so many parties."""
+    privacy = scenario.federation.privacy
+    epsilon = privacy.epsilon or math.inf
+    rule = SignalRule.of(scenario.federation, epsilon, parties, features)
     if rule.number >= rule.least:
         return
     whole = privacy.unit is Unit.PARTY

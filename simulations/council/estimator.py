@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
@@ -192,7 +191,7 @@ class Council(ClassifierMixin, BaseEstimator):
         if self.mechanism is None and not scenario.student.public_labels:
             dataset, partition = divided_data(scenario, seed, source)
             parties, features = len(partition.parties), len(dataset.features)
-            check_gain(scenario, self.epsilon or math.inf, parties, features, len(dataset.classes))
+            check_gain(scenario, parties, features, len(dataset.classes))
         owners = None if source.owner_names is None else frozenset(source.owner_names)
         # of each fit what it promised, and whose rows it was on; None where they were dealt at random: anybody's
         self._charges: list[tuple[FederationConfig, frozenset[str] | None]] = getattr(self, "_charges", [])

@@ -176,8 +176,10 @@ def afterwards(summary: Mapping[str, Any]) -> list[str]:
         )
     rival = (summary.get("baselines", {}).get("private_gradient") or {}).get(ABOVE)
     if rival and rival["interval"][0] > 0:
+        key = "" if "replaced" in summary["privacy"]["relation"] else " --set federation.privacy.neighbouring=replace"
         lines.append(
-            f"`consilium study model SCENARIO --out FOLDER` saves a model of {PRIVATE_GRADIENT}, which does better here"
+            f"`consilium study model SCENARIO --out FOLDER{key}` saves a model of {PRIVATE_GRADIENT}, which does"
+            " better here"
         )
     if summary["privacy"]["noise"] == "seeded" and not is_infinite(summary["privacy"], "epsilon_guaranteed"):
         lines.append("For noise that protects, run it with --set simulation.noise=system")

@@ -189,7 +189,11 @@ def learnt_from_labels(
     schema: Schema, spec: StudentSpec, rows: np.ndarray, labels: np.ndarray, chosen: np.ndarray, seed: int
 ) -> Model:
     """The student's own trainer on the true labels of these rows of the pool, the others as rows without a label. rows:
-    the pool as the student's model takes it, see `TrainerKind.inputs`; labels int64 (pool,); chosen int64 (n,)."""
+    the pool as the student's model takes it, see `TrainerKind.inputs`; labels int64 (pool,); chosen int64 (n,). Of a
+    linear student of more than two classes evidence decides the penalty, as of released labels: one for two classes is
+    far too large there, and the student would seem worth several times as many labels."""
+    if isinstance(spec.trainer, LogisticRegressionStudent) and len(schema.classes) > 2 and len(chosen):
+        return fit_labels(rows[chosen], labels[chosen], len(schema.classes))
     rest = np.ones(len(rows), dtype=bool)
     rest[chosen] = False
     return train(rows[chosen], labels[chosen], rows[rest], len(schema.classes), spec, seed, schema=schema)

@@ -52,6 +52,12 @@ def test_the_numbers_of_scikit_learn(
     np.testing.assert_allclose(found.predict_proba(other), expected.predict_proba(other), atol=1e-7)
 
 
+def test_few_rows_of_many_classes_are_no_reason_to_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        LogisticTeacher().fit(*rows(24, 20))
+
+
 def test_rows_that_are_far_away_stay_numbers() -> None:
     """Standardised values reach 1e9: no exponential overflows, and nothing is warned of."""
     x, y = rows(20, 3)

@@ -167,7 +167,8 @@ def test_the_command_tells_what_holds_what_does_not_and_what_cannot_be_said() ->
         ("gnmax", ["sigma"], "is not key=value"),
         ("gnmax", ["sigma=1", "sigma=2"], "each once"),
         ("gnmax", ["sigma=1", "gamma=2"], "gamma"),
-        ("nomax", [], "nomax"),
+        ("nomax", [], "^audit mechanism: NAME: must be .* got 'nomax'"),
+        ("gnmax", [], "^audit mechanism: --set sigma: is required$"),
         ("immutable", ["gamma=0.1", "constant=3"], "unsafe_not_private"),
     ],
 )

@@ -30,7 +30,7 @@ from torch import nn
 
 from consilium.accounting.mechanisms import Histogram
 from consilium.accounting.target import worst_case
-from consilium.protocol.errors import ConsiliumError, FailedAfterRelease, OutputExists
+from consilium.protocol.errors import ConsiliumError, FailedAfterRelease, NothingToGain, OutputExists
 from consilium.report.disclosure import SEEDED
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadInput, BadSetting, TooFewOwners, WrongType
@@ -305,7 +305,8 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"classes": ["no", "perhaps"]}, {}, BadInput, "'yes', which classes does not have.* label there$"),
     ({}, {"public": ["nowhere"]}, BadSetting, "no hospital 'nowhere'"),
     ({"device": "tpu"}, {}, BadSetting, "device"),
-    ({"epsilon": 0}, {}, BadSetting, "epsilon"),
+    ({"epsilon": 0, "mechanism": None}, {}, BadSetting, "^Council: epsilon: must be greater than 0, got 0$"),
+    ({"epsilon": "0.1", "mechanism": None}, {}, NothingToGain, "noise of epsilon 0.100"),
     ({"epsilon": None, "mechanism": None}, {}, BadSetting, "neither epsilon nor mechanism is given"),
     ({"delta": "small"}, {}, BadSetting, "delta"),
     ({"unit": "hospital"}, {}, BadSetting, "unit"),

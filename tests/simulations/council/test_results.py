@@ -171,7 +171,10 @@ def test_a_run_of_your_own_rows_ends_with_who_was_made_public_and_what_to_do() -
     owners = {"count": 12, "of": 60, "word": "hospital"}
     seeded = {"privacy": {**BLOCK, "noise": "seeded"}, "public_owners": owners, "holds_public_rows": True}
     public, holds, model, noise = afterwards(seeded | {"baselines": {"private_gradient": rival(0.01, 0.03)}})
-    assert model.startswith("`consilium study model SCENARIO")
+    assert model.startswith("`consilium study model SCENARIO --out FOLDER` saves")
+    removed = {**BLOCK, "relation": "a record, added or removed"}
+    (other,) = afterwards({"privacy": removed, "baselines": {"private_gradient": rival(0.01, 0.03)}})
+    assert " --set federation.privacy.neighbouring=replace` saves" in other
     assert public.startswith("12 of your 60 hospitals were made public: ")
     assert holds.endswith("--set student.trainer.name=logistic_regression")
     assert noise == "For noise that protects, run it with --set simulation.noise=system"

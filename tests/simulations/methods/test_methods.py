@@ -338,6 +338,12 @@ def test_points_take_the_rows_that_were_asked_where_the_rows_decide() -> None:
     assert chosen.metrics_of(8)["draws"] == 1 and chosen.metrics_of(8)["auc"] == 0.5
 
 
+def test_manual_labels_of_many_classes_are_not_held_down_by_a_penalty_for_two() -> None:
+    public, spec = made_up(classes=20), StudentSpec(trainer=LogisticRegressionStudent())
+    usual = LogisticRegression().fit(public.queries, public.labels).score(public.test_x, public.test_y)
+    assert ManualLabels(public, spec, ROWS, 0).metrics_of(600)["accuracy"] > 0.95 * usual
+
+
 def test_a_slow_student_has_a_baseline_and_no_equivalent() -> None:
     public = made_up()
     slow = StudentSpec(trainer=GraphCnnStudent())
