@@ -1,5 +1,5 @@
 """Refusals: how a party, or the second aggregator, says no, and what to do about it. They name rule, limit and request,
-and leak no data. The cure is the same words at the coordinator that is told of it and at the node itself."""
+and leak no data. The node itself and the coordinator both say it."""
 
 from __future__ import annotations
 
