@@ -54,7 +54,7 @@ def _in_order(order: Sequence[str], value: Any, than: Any) -> bool:
     return order.index(value) > order.index(than)
 
 
-def less_secret(collection: CollectionMode, than: CollectionMode) -> bool:
+def is_other_collection(collection: CollectionMode, than: CollectionMode) -> bool:
     """Whether a policy that names `than` forbids this collection: one that names hidden sums allows those alone."""
     return than in MODES and collection != than
 
@@ -68,7 +68,7 @@ class Limit:
 
 
 LIMITS: Mapping[str, Limit] = {
-    "collection": Limit("how votes are collected", less_secret),
+    "collection": Limit("how votes are collected", is_other_collection),
     "unit": Limit("whom the guarantee protects", partial(_in_order, ("party", "patient", "record"))),
     "neighbouring": Limit("what may happen to it", partial(_in_order, ("replace", "add_or_remove"))),
     "delta": Limit("delta", gt),
