@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from consilium.coordinator.config import Federation
 from consilium.coordinator.mechanisms import TABLES, widest
+from consilium.coordinator.parts import Privacy
 from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
@@ -113,7 +114,9 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
         return validate(dict(table), Scenario, where)
     least = {"mechanism": {"name": "gnmax", "sigma": _ANY_NOISE}, "query_budget": {"queries": 1, "answers": 1}}
     plain = _without_epsilon(federation) | least
-    return validate({**table, "federation": plain}, Scenario, where)
+    scenario = validate({**table, "federation": plain}, Scenario, where)
+    validate(federation["privacy"], Privacy, f"{where}: federation.privacy")  # with epsilon too
+    return scenario
 
 
 def _without_epsilon(federation: dict[str, Any]) -> dict[str, Any]:

@@ -278,6 +278,12 @@ def test_the_plan_of_a_shipped_scenario() -> None:
         assert 0.7 * cost["epsilon"] < promised <= cost["epsilon"]  # quick, and never too little
 
 
+@pytest.mark.parametrize("wrong", ["epsilon=0", "epsilon=much", "sanitised=7"])
+def test_a_plan_refuses_what_a_run_refuses(wrong: str) -> None:
+    with pytest.raises(ConfigError, match=f"federation.privacy: {wrong.split('=', maxsplit=1)[0]}"):
+        plan_of("stroke", [f"federation.privacy.{wrong}"])
+
+
 @pytest.mark.parametrize("parties", [8, 40, 200])
 def test_each_way_out_is_enough_and_little_less_is_not(parties: int) -> None:
     federation = load_scenario("stroke").federation
