@@ -17,7 +17,7 @@ from consilium.accounting.mechanisms import Distributed, DistributedTwoPhase
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Towards
-from consilium.coordinator.mechanisms import MOST_SHARES, PARTS, AnyMechanism, SumNoise, law_of, with_noise
+from consilium.coordinator.mechanisms import MOST_SHARES, PARTS, AnyMechanism, SumNoise, law_of, widest, with_noise
 from consilium.coordinator.parts import Privacy, QueryBudget, Timeouts
 from consilium.models.keys import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.config_files import faults_of, in_one
@@ -106,8 +106,10 @@ class Federation(Derived, Frozen):
     @classmethod
     def _calibrated(cls, table: Any, info: ValidationInfo) -> Any:
         known = info.data
-        if not isinstance(table, dict) or not {"privacy", "query_budget", "teachers_per_party"} <= set(known):
+        if not isinstance(table, dict):
             return table
+        if not {"privacy", "query_budget", "teachers_per_party"} <= set(known):
+            return widest(table)  # one of these is wrong, and no noise that is left out
         privacy, query_budget = known["privacy"], known["query_budget"]
         if privacy.epsilon is None:
             return table
