@@ -50,7 +50,7 @@ class Party(MemberKind):
         except ConsiliumError as error:
             return NodeOutcome({}, (), DataError(error.what, error.action))
         if found.error is not None:
-            again = DataError(found.error.what, f"Correct what is named, the columns in {folder / SETTINGS}, and join again")
+            again = DataError(found.error.what, f"Correct that (columns: {folder / SETTINGS}), and join again")
             return NodeOutcome(found.values, found.lines, again)
         fit = f"The data fit federation {home.federation.config.name!r}. Next: consilium node start {folder.path}"
         return NodeOutcome(found.values, [*found.lines, fit])

@@ -280,7 +280,7 @@ def test_the_plan_of_a_shipped_scenario() -> None:
 
 @pytest.mark.parametrize("wrong", ["epsilon=0", "epsilon=much", "sanitised=7"])
 def test_a_plan_refuses_what_a_run_refuses(wrong: str) -> None:
-    with pytest.raises(ConfigError, match=f"federation.privacy: {wrong.split('=', maxsplit=1)[0]}"):
+    with pytest.raises(ConfigError, match=f"federation.privacy.{wrong.split('=', maxsplit=1)[0]}"):
         plan_of("stroke", [f"federation.privacy.{wrong}"])
 
 
