@@ -118,7 +118,7 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
 
 
 def _without_epsilon(federation: dict[str, Any]) -> dict[str, Any]:
-    privacy = federation.get("privacy")
+    privacy = federation.get("privacy", {})
     try:
         Privacy.model_validate(privacy)
     except ValidationError:

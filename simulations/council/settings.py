@@ -134,7 +134,7 @@ def _model(described: Described, tag: str, role: str, folder: Path) -> dict[str,
 
 def _partition(parameters: Mapping[str, Any], rows: GivenRows) -> dict[str, Any]:
     if rows.owner is None and parameters["parties"] is None:
-        action = "Give fit(..., owners=) a column or an array; or parties=, and rows are dealt to so many by lot"
+        action = "Give fit(..., owners=) a column or an array; or parties=, and rows are dealt to so many at random"
         raise BadSetting("nobody says whose rows are whose", action)
     if rows.owner is not None and parameters["parties"] is not None:
         raise BadSetting("both owners and parties are given", "Leave parties out: each owner is one")
