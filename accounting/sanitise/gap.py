@@ -38,16 +38,14 @@ _ROUNDING = 1e-11
 """Relative error of a sum of positive terms, at most."""
 _MARGIN = 1e-8
 """Relative error of the result, at most: differences of neighbouring gaps lose as many digits as sigma has, twice."""
-_UNDERFLOW = -600.0
-"""log psi below which a class counts for nothing but ``_FAINT``."""
+_UNDERFLOW = -600.0  # log psi below which a class counts for nothing but _FAINT
 _MOST_WORK, _MOST_ENTRIES = 1 << 29, 1 << 21
 """Most products of one sum for all gaps, a sixth of a second; most entries of one table."""
 _WORK = 6e9
 """Most products for all orders together, about two seconds."""
 _SUMS_AN_ORDER, _ENTRY = 4, 150
 """Sums for each order; products that take as long as one entry of a table."""
-_AT_ONCE = 32
-"""Orders in one call of ``_moments``, by the largest of which its tables reach."""
+_AT_ONCE = 32  # orders in one call of _moments, whose tables reach as far as the largest needs
 
 
 def _reach(kind: Kind, scale: float, most_order: float) -> int:
