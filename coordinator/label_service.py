@@ -1,5 +1,6 @@
-"""The label service, the only place where anything is released: what is known comes from the ledger; else the query
-budget is checked, votes are collected, the mechanism draws, and what leaves is charged, recorded, and only then given.
+"""The label service, the only place where anything is released: a recorded outcome comes from the ledger; else the
+query budget is checked, votes are collected, the mechanism draws, and what leaves is charged, recorded, and only then
+given.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class LabelService:
 
     One request is answered at a time, so that two requests can never pay for the same query.
 
-    seconds: that collecting took.
+    seconds: how long votes were collected, in all.
     """
 
     def __init__(
@@ -61,8 +62,9 @@ class LabelService:
         pool: PoolTree | None = None,
         spent_before: Collection[str] = (),
     ) -> None:
-        """parties: that might take part. Who of them is in a sum, and how many, may follow from what their rows are, is
-        charged nowhere, and is told nobody. spent_before: ids of queries they answered in an earlier federation."""
+        """parties: how many might take part. Which of them are in a sum, and how many, may follow from their rows and
+        is charged nowhere, so nobody is told. spent_before: ids of queries that they answered in an earlier
+        federation."""
         if noise(0).simulated and not config.simulation:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
         if ledger.path is None and not config.simulation:
@@ -87,7 +89,7 @@ class LabelService:
         config = self._config
         with self._noted():
             queries_left = self._queries_left() * (self._ledger.closing() is None)
-            # what students made up where no pool is fixed is told to no other
+            # where no public rows are fixed, a student's rows may be its own: no other student is told of them
             recorded = frozenset[str]() if self._pool is None else self._ledger.recorded()
         nodes = towards_coordinator(config)
         return LabelTerms(
@@ -162,8 +164,8 @@ class LabelService:
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
-        """Whatever ends this that is no mistake of the student's is in the event log: a student only hears that the
-        coordinator's operator sees why."""
+        """Write into the event log whatever fails here and is no mistake of the student's: a student only hears that
+        the coordinator's operator sees why."""
         try:
             yield
         except (BudgetExceeded, DataError):
@@ -178,13 +180,13 @@ class LabelService:
             raise known from error
 
     def _queries_left(self) -> int:
-        """That parties have not charged yet; those that came to nothing can be asked again besides, unless that is
-        charged again."""
+        """Queries that parties have not charged yet. Those that failed can be asked again besides, unless parties
+        charge that again."""
         return max(0, self._budget.queries - self._ledger.spent()[0] - self._ledger.in_vain())
 
     def _within_query_budget(self, new: Collection[str], repeated: bool) -> bool:
-        """Whether these are to be asked. Not where a request is repeated that was cut at the cap on answers: the rest
-        of it is still not asked. Raises BudgetExceeded."""
+        """Whether the parties are to be asked for these. Not where a request is repeated that ended at the most
+        answers: the rest of it stays unasked. Raises BudgetExceeded."""
         uncharged, queries_left = len(new) - self._ledger.charged(new), self._queries_left()
         answers_left = self._budget.answers - self._ledger.spent()[1]
         if repeated and answers_left == 0 and uncharged <= queries_left:
@@ -200,22 +202,22 @@ class LabelService:
         return True
 
     def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray) -> None:
-        """Votes -> labels -> ledger, and only then does anything leave. Before parties are asked, the ledger has that
-        they are: whatever stops this, what they give is counted as asked."""
+        """Votes -> labels -> ledger, and only then does anything leave. The ledger has the queries before the parties
+        are asked: whatever stops this, they count as asked."""
         config, ledger = self._config, self._ledger
         room = self._budget.answers - ledger.spent()[1]
         noise = self._noise(ledger.position().batch + 1)
         sums: list[Counts] = []
 
         def collect(round_: int, chosen: np.ndarray | None) -> Counts:
-            """With what is missing of the mechanism's noise, by the number of parties in the sum."""
+            """Counts with the noise that they lack of the mechanism's, by how many parties are in the sum."""
             counts = self._collect(Queries(queries if chosen is None else queries[chosen], round_))
             sums.append(counts)
             sigma = config.top_up(len(counts.parties), round_)
             return replace(counts, votes=counts.votes + noise.gaussian(sigma, counts.votes.shape)) if sigma else counts
 
         def shown(unanswered: Drawn, passed: np.ndarray) -> tuple[Drawn, np.ndarray]:
-            """What the first check of these queries let pass, if a coordinator died after it."""
+            """The outcome of the check: that of the first one of these queries, if a coordinator died after it."""
             outcome = [unanswered.labels.tolist(), unanswered.reinforced.tolist(), passed.tolist()]
             labels, reinforced, through = json.loads(ledger.checked(ids, json.dumps(outcome)))
             return Drawn(np.array(labels, dtype=np.int64), np.array(reinforced, dtype=bool)), np.array(through, bool)

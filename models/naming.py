@@ -1,7 +1,7 @@
-"""Models that others wrote: from a name to the callable that is meant, and from that to an untrained estimator. A name
-is `package.module:callable` or `package.module.Class`. An untrained estimator may also stand in a file of one's own, as
-cloudpickle writes it. Reading a pickle runs what is in it, so only a file is read that nobody but its owner can have
-changed, by a name that its owner wrote down."""
+"""Models that others wrote: from a name to the callable that it names, and from that to an untrained estimator. A name
+is `package.module:callable` or `package.module.Class`. An untrained estimator may also stand in a file that cloudpickle
+wrote. Reading a pickle runs what is in it, so a file is read only if nobody but its owner can have changed it, and
+under a name that its owner wrote down."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ def _importable(name: str) -> str:
 
 
 DottedName = Annotated[str, Field(max_length=200), AfterValidator(_importable)]
-"""What `resolve` takes. Nothing is imported when it is read."""
+"""A name that `resolve` takes; checking it imports nothing."""
 _LONGEST = 200
+"""Characters of a foreign error's text that are shown."""
 
 
 class UnusableModel(ConfigError):
-    """A model of somebody's own cannot be found, built, trained on made-up rows, or kept."""
+    """A user's own model cannot be found, built, trained on made-up rows, or kept."""
 
 
 def resolve(name: str) -> Callable[..., Any]:
-    """What `name` stands for, a `DottedName`. Imports the module that the name says.
+    """The callable that `name`, a `DottedName`, stands for. Imports its module.
 
     Raises
     ------
-    UnusableModel : there is none, its import fails, or it cannot be called.
+    UnusableModel : there is no such callable, its import fails, or it cannot be called.
 
     >>> resolve("fractions:Fraction.limit_denominator").__name__
     'limit_denominator'
@@ -78,9 +79,9 @@ _SEED, _JOBS = "random_state", "n_jobs"
 
 
 def estimator_of(name: str, parameters: Mapping[str, Any], seed: int) -> Any:
-    """What the callable `name` returns for `parameters`, see `resolve`. Wherever it has a `random_state` or an `n_jobs`
-    that nobody set, also within a Pipeline, they become `seed` and 1: the parallelism of a federation is its parties.
-    Raises UnusableModel: no such name, it raises, or what it returns has no `fit` and `predict`."""
+    """The estimator that the callable `name` (see `resolve`) returns for `parameters`. Wherever it has a `random_state`
+    or an `n_jobs` that nobody set, also within a Pipeline, they become `seed` and 1: parties already run in parallel.
+    Raises UnusableModel: no such name, it raises, or what it returns has no `fit` or no `predict`."""
     make, given = resolve(name), dict(parameters)
     with suppress(TypeError, ValueError):  # some callables of C have no signature
         if _SEED in inspect.signature(make).parameters:
@@ -93,7 +94,7 @@ def estimator_of(name: str, parameters: Mapping[str, Any], seed: int) -> Any:
 
 
 def called(found: Any, name: str) -> Any:
-    """What a callable that is no estimator returns; else what is given. Raises UnusableModel if it raises."""
+    """`found` itself or, of a callable that is no estimator, what it returns. Raises UnusableModel: it raises."""
     if not callable(found) or hasattr(found, "fit"):
         return found
     try:
@@ -103,7 +104,8 @@ def called(found: Any, name: str) -> Any:
 
 
 def checked(made: Any, name: str) -> Any:
-    """`made`, if it is an untrained classifier, as far as it says what it is. Raises UnusableModel."""
+    """`made`, if it is an untrained classifier. Raises UnusableModel: it is a class, lacks a method, or says that it is
+    of another kind. One that does not say its kind passes."""
     lacking = [method for method in ("fit", "predict") if not callable(getattr(made, method, None))]
     if inspect.isclass(made):
         what = f"{name} is the class {made.__name__}, or gives it, and no estimator"

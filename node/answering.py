@@ -30,7 +30,7 @@ from consilium.protocol.messages import (
 )
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.records import from_record, refusal_to_record, to_record
-from consilium.protocol.refusals import Refusal, Refused, Rule
+from consilium.protocol.refusals import CURES, CURES_OF_SECOND, Refusal, Refused, Rule
 from consilium.sums.errors import SecAggError
 from consilium.sums.modes import ANSWERS, MODES
 
@@ -58,10 +58,14 @@ TOLD: Sequence[tuple[type[Exception], Rule]] = (
 
 
 def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) -> Refusal:
-    """What travels instead of an answer. The rest stays in the node's own log. whose: "party", as the log calls it."""
-    rule = next((rule for wrong, rule in TOLD if isinstance(error, wrong)), None)
-    if isinstance(error, Refused | SecAggError):
-        refusal = error.refusal if isinstance(error, Refused) else refusal_of(error)
+    """What travels instead of an answer. The rest stays in the node's own log, with what to do about it. whose:
+    "party", as the log calls it."""
+    rule, cure = next((rule for wrong, rule in TOLD if isinstance(error, wrong)), None), ""
+    if isinstance(error, Refused):
+        refusal = error.refusal
+        cure = f". {(CURES_OF_SECOND if whose == 'aggregator' else CURES)[refusal.rule]}"
+    elif isinstance(error, SecAggError):  # its text has the cure
+        refusal = refusal_of(error)
     elif rule is not None:
         refusal = Refusal(rule=rule)
     elif (trouble := trouble_of(error)) is not None:
@@ -73,7 +77,7 @@ def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) ->
         where = traceback.extract_tb(error.__traceback__)[-1]  # no message: it may quote a private value
         log.error("%s failed: %s at %s:%s", kind, type(error).__name__, where.filename, where.lineno)
         return Refusal(rule=Rule.INTERNAL)
-    log.warning("%s refused: %s", kind, error)
+    log.warning("%s refused: %s%s", kind, error, cure)
     return refusal
 
 

@@ -1,4 +1,5 @@
-"""Flower's own programs: where they are, the environment that they need, and whether this Flower is one we know."""
+"""Flower's own programs: where they are, the environment that they need, and whether this version of Flower is
+known."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ QUIET = {
 }
 
 FIRST, BEFORE = (1, 42), (1, 44)
-"""Versions of Flower that this was written for: from the first, before the second; pyproject.toml says the same."""
+"""Versions of Flower that were tested: from the first, before the second; pyproject.toml says the same."""
 FLEET_NAMES = {
     "flwr.common.constant": ("TIMESTAMP_HEADER", "TIMESTAMP_TOLERANCE", "SYSTEM_TIME_TOLERANCE"),
     "flwr.supercore.constant": ("FLEET_HTTP_PUBLIC_KEY_HEADER", "FLEET_HTTP_SIGNATURE_HEADER"),
@@ -35,9 +36,9 @@ FLEET_NAMES = {
 
 
 def fleet_scheme() -> SimpleNamespace:
-    """Flower 1.41: each request of a SuperNode carries its public `key` (PEM, base64), the time (`moment`, ISO 8601)
-    and an ECDSA `signature` of the time, in headers of these names; its clock may be so many seconds `ahead` and
-    `behind`. Raises EngineError: this Flower's nodes sign in another way."""
+    """How Flower's nodes sign: each request of a SuperNode carries its public `key` (PEM, base64), the time (`moment`,
+    ISO 8601) and an ECDSA `signature` of the time, in headers of these names; its clock may be so many seconds `ahead`
+    and `behind`. Raises EngineError: this version of Flower has not all of that."""
     require_flower(FLEET_NAMES)
     common, fleet = map(import_module, FLEET_NAMES)
     return SimpleNamespace(
@@ -50,8 +51,8 @@ def fleet_scheme() -> SimpleNamespace:
 
 
 def require_flower(names: Mapping[str, Iterable[str]]) -> None:
-    """Check, before anything rests on them, that this Flower has names that are not its public API. Raises EngineError:
-    another version of Flower than those that were tested, or one of the names is gone.
+    """Check, before anything relies on them, that this version of Flower has names that are not its public API. Raises
+    EngineError: it was not tested, or one of the names is gone.
 
     names: by module, those that must be in it; a dot leads on to an attribute ("Task.run_id")."""
     if not FIRST <= tuple(int(part) for part in version("flwr").split(".")[:2] if part.isdigit()) < BEFORE:
@@ -69,7 +70,7 @@ def require_flower(names: Mapping[str, Iterable[str]]) -> None:
 
 
 def unknown_flower(what: str) -> EngineError:
-    """The error for a Flower in which something that a promise rests on is not as it was: `what`, in words."""
+    """The error for a version of Flower that lacks something on which the guarantee relies: `what`, in words."""
     first, before = (".".join(map(str, end)) for end in (FIRST, BEFORE))
     return EngineError(
         f"flwr {version('flwr')} is installed, and {what}; Consilium needs flwr >= {first}, < {before}, unchanged",

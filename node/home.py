@@ -1,9 +1,9 @@
-"""A party's or second aggregator's folder as it is opened: what the federation that it joined asks, held against what
+"""The opened site folder of a party or second aggregator: what the federation that it joined asks, compared with what
 the node's own people allow.
 
 What they allow stands in `policy.toml`, which no signed folder brings: a flat table of limits, all of them optional.
-What is asked beyond a line is refused. Lines that are missing are asked for at the first start, and written after a
-yes with the values that are asked; terms that ask for no more are served later without a word."""
+What is asked beyond a line is refused. A missing line is asked for at the next start, and written after a yes with the
+value that is asked; terms that ask for no more are then served without a question."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ from consilium.sums.modes import MODES
 Result = TypeVar("Result")
 YES = "yes"
 COUNTED_BY = ("unit", "neighbouring", "delta")
-"""How a node counts its epsilon, by its own lines whatever the federation counts by: never beyond a limit."""
+"""Lines by which a node counts its epsilon, whatever the federation counts by: nothing that is asked is beyond them."""
 MOST_SHOWN, WIDTH = 48, 118
+"""Characters of a list in the table, and of a line."""
 
 
 def _others(value: Any, than: Any) -> bool:
-    """Whether names are not all among those of another value."""
+    """Whether some of these names are none of the others."""
     return not set(value) <= set(than)
 
 
@@ -53,21 +54,21 @@ def _in_order(order: Sequence[str], value: Any, than: Any) -> bool:
     return order.index(value) > order.index(than)
 
 
-def less_secret(collection: CollectionMode, than: CollectionMode) -> bool:
-    """Whether a policy that names `than` forbids this one; hidden sums stand for themselves alone."""
+def is_other_collection(collection: CollectionMode, than: CollectionMode) -> bool:
+    """Whether a policy that names `than` forbids this collection: one that names hidden sums allows those alone."""
     return than in MODES and collection != than
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A key of a policy. looser: whether one value allows more than another, or what is other."""
+    """A key of a policy. looser(value, than): whether the value allows more than `than`, or something else."""
 
     title: str
     looser: Callable[[Any, Any], bool]
 
 
 LIMITS: Mapping[str, Limit] = {
-    "collection": Limit("how votes are collected", less_secret),
+    "collection": Limit("how votes are collected", is_other_collection),
     "unit": Limit("whom the guarantee protects", partial(_in_order, ("party", "patient", "record"))),
     "neighbouring": Limit("what may happen to it", partial(_in_order, ("replace", "add_or_remove"))),
     "delta": Limit("delta", gt),
@@ -79,12 +80,12 @@ LIMITS: Mapping[str, Limit] = {
     "allowed_classes": Limit("classes that are voted on", _others),
     "allowed_columns": Limit("columns of the rows that are read", _others),
 }
-"""What may be asked, in the order in which people read it; of a second aggregator not all of it."""
+"""By key of a policy, in the order in which people read them; a second aggregator has some of them."""
 
 
 @dataclass(frozen=True)
 class Home(ABC):
-    """lines: of policy.toml, as JSON has them. model: of such a policy."""
+    """lines: those of policy.toml, as in JSON. model: the class of such a policy."""
 
     folder: NodeFolder
     federation: FederationFile
@@ -101,16 +102,16 @@ class Home(ABC):
         return self.federation.terms
 
     def identity(self) -> Identity:
-        """Its signing key. Raises ConfigError, PathError."""
+        """The node's signing key. Raises ConfigError, PathError."""
         return Identity.load(self.folder.keys / IDENTITY)
 
     @property
     @abstractmethod
     def release(self) -> ReleaseEvent:
-        """What is promised."""
+        """The release that is promised."""
 
     def asked(self) -> dict[str, Any]:
-        """What these terms ask, by key of the policy; None for queries and epsilon, of which the account knows."""
+        """What these terms ask, by key of the policy; None for queries and epsilon, which `request` adds up."""
         release, roster = self.release, self.federation.sum_roster()
         asked = {
             "unit": release.unit.value,
@@ -129,11 +130,11 @@ class Home(ABC):
 
     @abstractmethod
     def past(self) -> tuple[tuple[str, ...], int]:
-        """What other federations were charged: their promises, and queries answered in them. Raises ConfigError,
-        LedgerError where its state cannot be read."""
+        """What this node was charged in other federations: their promises, and queries answered in them. Raises
+        ConfigError, LedgerError: its state cannot be read."""
 
     def facts(self) -> dict[str, str]:
-        """What its people should know beside that, in words."""
+        """What the node's people should know besides, in words, by title."""
         return {}
 
     @cached_property
@@ -149,13 +150,13 @@ class Home(ABC):
 
     @property
     def presumed(self) -> Any:
-        """The policy if its people allow what is asked, where they have said nothing of it."""
+        """The policy that there would be if its people allowed what is asked of missing lines."""
         asked = {key: value for key, value in self.asked().items() if value is not None}
         return self.model.model_validate({**asked, **self.lines})
 
     def check_beyond(self, asked: Mapping[str, Any]) -> None:
-        """Raise NotAccepted where something is asked beyond a line. asked: None for what is held against the line
-        elsewhere, as the account does with queries and epsilon."""
+        """Raise NotAccepted where something is asked beyond a line. asked: None for what is compared elsewhere:
+        queries and epsilon, when they are charged."""
         beyond = {
             key: f"{key}: {shown(value)} is asked, {POLICY_FILE} allows {shown(limit)}"
             for key, value in asked.items()
@@ -168,7 +169,7 @@ class Home(ABC):
             raise NotAccepted("; ".join(beyond.values()), f"Do not take part; or {change} if you agree to that much")
 
     def request(self) -> Request:
-        """All that these terms ask. Raises LedgerError: its state cannot be read."""
+        """All that these terms ask. Raises LedgerError: the node's state cannot be read."""
         counted, terms, release, privacy = self.presumed, self.terms, self.release, self.federation.config.privacy
         (promises, queries), roster = self.past(), self.federation.sum_roster()
         stated = {"unit": release.unit, "neighbouring": release.neighbouring, "delta": privacy.delta}
@@ -199,8 +200,8 @@ class Home(ABC):
 
 @dataclass(frozen=True)
 class Request:
-    """What a federation asks of a node. asked: by key, as JSON has it. about: guarantees towards whom, and facts, in
-    words."""
+    """What a federation asks of a node. asked: by key of the policy, as in JSON. about: guarantees, by towards whom,
+    and facts, in words."""
 
     home: Home
     asked: Mapping[str, Any]
@@ -211,8 +212,9 @@ class Request:
         return {key: value for key, value in self.asked.items() if key not in self.home.lines}
 
     def allow(self, tell: Callable[[str], object]) -> bool:
-        """Where lines are missing: have a person type a yes, and write them as they are asked. Whether that was so.
-        Raises NotAccepted: something is asked beyond a line, or the answer is no yes. Nothing was written then."""
+        """Where lines are missing, ask a person to type a yes, and write them with the values that are asked. Returns
+        whether any were missing. Raises NotAccepted, with nothing written: something is asked beyond a line, or the
+        answer is no yes."""
         self.home.check_beyond(self.asked)
         if not self.new:
             return False
@@ -251,7 +253,7 @@ class Request:
 
 
 def read_lines(folder: NodeFolder, model: type[Frozen]) -> dict[str, Any]:
-    """The lines of policy.toml, as JSON has them; none where there is no such file. Raises ConfigError, PathError."""
+    """The lines of policy.toml, as in JSON; none where there is no such file. Raises ConfigError, PathError."""
     path = folder.policy_file
     return load(path, model).model_dump(mode="json", exclude_unset=True) if path.exists() else {}
 
@@ -261,7 +263,7 @@ def _wrapped(head: str, words: str) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """As it stands in the table.
+    """A value as the table on the screen shows it.
 
     >>> shown(None), shown(True), shown(4.04), shown(["well", "ill"]), shown(float("inf"))
     ('-', 'yes', '4.04', 'well, ill', 'no limit')
@@ -285,7 +287,7 @@ def disclosed(terms: Terms) -> Disclosure:
 
 
 def towards_whom(terms: Terms, policy: NodePolicy, charged: float) -> str:
-    """Of a node's epsilons by its own unit and delta, whom each holds towards. charged: for this federation."""
+    """Each epsilon of a node, by its own unit and delta, and towards whom it holds. charged: for this federation."""
     to_student = epsilon((terms.student,), policy) if terms.student else charged  # one epsilon to all
     nodes = disclosed(terms).towards_nodes(charged)
     return f"epsilon at most {epsilon_text(to_student)} towards the student and the public; {nodes}"
@@ -294,8 +296,8 @@ def towards_whom(terms: Terms, policy: NodePolicy, charged: float) -> str:
 def refused_is_wrong(
     allows: Callable[[], Result], what: str, action: str = "", cures: Mapping[Rule, str] = CURES
 ) -> Result:
-    """The result of `allows`; what the node would refuse is a ConfigError, with the cure that the coordinator is told
-    too. cures: of its kind of node."""
+    """The result of `allows`. Raises ConfigError for what the node would refuse, with the cure of that rule. cures:
+    those of this kind of node."""
     try:
         return allows()
     except Refused as error:

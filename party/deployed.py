@@ -50,7 +50,7 @@ class Party(MemberKind):
         except ConsiliumError as error:
             return NodeOutcome({}, (), DataError(error.what, error.action))
         if found.error is not None:
-            again = DataError(found.error.what, f"Correct {folder / SETTINGS}, and join again")
+            again = DataError(found.error.what, f"Correct that (columns: {folder / SETTINGS}), and join again")
             return NodeOutcome(found.values, found.lines, again)
         fit = f"The data fit federation {home.federation.config.name!r}. Next: consilium node start {folder.path}"
         return NodeOutcome(found.values, [*found.lines, fit])
@@ -155,7 +155,7 @@ def check(home: PartyHome) -> NodeOutcome:
             shard = f"the smallest of {config.teachers_per_party} shards has {smallest} rows"
             least = f"the policy's least_rows_per_teacher is {error.refusal.limit}"
             by_lot = "" if lasting else " (by a secret made up for this check; the first run makes the party's own)"
-            refusals.append(f"{shard}{by_lot}, {least}: bring more rows, or agree on fewer teachers")
+            refusals.append(f"{shard}{by_lot}, {least}: bring more rows, agree on fewer teachers, or lower it")
     known = {*config.rows.features, *(column.column for column in config.rows.columns)}
     unused = sorted(set(settings.columns) - known)
     faults = report.problems or report.doubts  # what training would take, and is doubtful, counts here

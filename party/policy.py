@@ -1,9 +1,9 @@
-"""What a party allows: the limits of its policy.toml; and what a coordinator may promise of its votes.
+"""What a party allows: the limits of its policy.toml; and what a coordinator may promise about the party's votes.
 
-A party charges what it can verify. Where the parties add the noise, that is the very event whose noise it draws itself;
+A party charges what it can verify. Where the parties add the noise, that is the event whose noise it draws itself;
 elsewhere it holds the coordinator to the promised number of queries. So a promise is one release, and beside it at most
-the one release of a sanitised epsilon. The noise of the signed descriptor of a secure sum is that release's to the
-digit. Any list that could be read in two ways is refused."""
+that of a sanitised epsilon. The signed terms of a secure sum have exactly that release's noise. Any list of events that
+could be read in two ways is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from consilium.accounting.events import PartyNoise, ReleaseEvent
 from consilium.accounting.units import Noise, Towards, Unit
 from consilium.data.mapping import DataRules
 from consilium.node.answering import pool_of
-from consilium.node.home import less_secret
+from consilium.node.home import is_other_collection
 from consilium.node.limits import NodePolicy, events_of
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
@@ -26,15 +26,15 @@ from consilium.sums.modes import MODES
 class Policy(NodePolicy):
     """The limits of a party; see `NodePolicy` for those that other nodes have too.
 
-    allowed_columns: columns of its rows that may be read, held against the federation's when the party's folder is
-        opened, and against what is to be trained; none are named in a simulation.
+    allowed_columns: columns of its rows that may be read, compared with the federation's when the party's folder is
+        opened, and with those that are to be trained on; none are named in a simulation.
     allowed_classes: class names the party is willing to vote on, in any order; a request must ask exactly these.
     least_rows_per_teacher: no teacher is trained on fewer rows; 0 allows an empty shard, whose teacher is constant.
     most_teachers: the most teachers, and so votes, that the party gives for one query.
-    collection: the least secret way in which its votes may be collected: "plaintext" (the coordinator sees them),
-        or "secure" (it sees sums with noise of the parties' own). Or "verified" and nothing else: single votes are
-        hidden as long as coordinator and second aggregator do not work together, where "secure" relies on the other
-        parties, so that a party that wants it says so."""
+    collection: how its votes may be collected. "plaintext" allows every way; "secure" and "verified" allow nothing
+        else. Under "plaintext" the coordinator sees the votes, under "secure" sums with the parties' own noise, which
+        relies on the other parties; under "verified" single votes are hidden as long as coordinator and second
+        aggregator do not work together."""
 
     allowed_classes: tuple[str, ...] = Field(default=(), min_length=2)
     allowed_columns: tuple[str, ...] = ()
@@ -50,8 +50,8 @@ def check_terms(policy: Policy, terms: Terms) -> None:
         raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
     if terms.teachers > policy.most_teachers:
         raise Refused(Rule.MOST_TEACHERS, limit=policy.most_teachers, requested=terms.teachers)
-    if less_secret(terms.collection, policy.collection):
-        detail = f"{terms.collection} votes asked, the policy asks for {policy.collection}"
+    if is_other_collection(terms.collection, policy.collection):
+        detail = f"{terms.collection} votes asked, the policy allows {policy.collection}"
         raise Refused(Rule.VOTES, detail=detail)
     pool_of(terms)
 
@@ -64,14 +64,14 @@ def check_shards(policy: Policy, smallest_shard: int) -> None:
 
 @dataclass(frozen=True)
 class Promise:
-    """release: what leaves, with the whole query budget used up. closing: the charge of a sanitised epsilon, if one is
+    """release: what leaves if the whole query budget is used up. closing: the release of a sanitised epsilon, if one is
     planned."""
 
     release: ReleaseEvent
     closing: ReleaseEvent | None = None
 
     def most(self, round: int) -> int:
-        """Queries that may be asked for the release in round 1, or screened ones once more in round 2."""
+        """Most queries of the release in round 1; in round 2, of those that passed the check."""
         return self.release.queries_in(round)
 
     def noise(self, round: int) -> PartyNoise | None:
@@ -81,8 +81,8 @@ class Promise:
 
 @lru_cache(maxsize=4)  # each message of a federation comes with the same
 def parse_promise(text: str, collection: CollectionMode, teachers: int) -> Promise:
-    """The promise of a federation with this mode and number of teachers. Raises Refused: no list of events, or a number
-    out of bounds (MALFORMED); several releases, or one of another kind than the mode has, of other noise, or for
+    """The promise of a federation with this collection and number of teachers. Raises Refused: no list of events, or a
+    number out of bounds (MALFORMED); several releases, or one that does not suit the collection, of other noise, or for
     another number of teachers (PROMISE)."""
     release, *rest = events = events_of(text)
     if release.mechanism.closing or len(rest) > 1 or not all(event.mechanism.closing for event in rest):

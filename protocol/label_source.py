@@ -16,7 +16,7 @@ from consilium.protocol.schema import Schema
 NO_LABEL = -1
 """Stands in a label array where there is none."""
 MOST_COUNT = 2**53
-"""Of votes or noisy votes in a histogram: beyond it a float64 is not exact any more."""
+"""Most votes or noisy votes in a histogram: beyond it a float64 is not exact any more."""
 
 
 class Outcome(IntEnum):
@@ -30,19 +30,18 @@ class Outcome(IntEnum):
 
 
 USES_UP = "uses up nothing more, unless a secure sum has to begin anew"
-"""What asking the same again does: under masks parties charge each new sum."""
-
+"""The effect of asking the same again: under masks parties charge each new sum."""
 
 Deviation = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
 class LabelLaw:
-    """What a student may know of the mechanism's noise. Of votes n (classes,), `votes` at most, a label is argmax_j(n_j
-    + Z_j), Z_j of standard deviation `deviation`, 0 where it is the exact winner. threshold: of a check, None where
-    every query is answered. A query is answered where max_j(n_j - m_j + C_j) + Z >= threshold: C_j of deviation
-    `cell_deviation` (of sums that hold noise), Z of `check_deviation`, all noise independent; m_j is 0, or votes times
-    the student's own probability where it is `predicted`."""
+    """The public law of a label. Of counts n (classes,), of `votes` votes at most, a label is argmax_j(n_j + Z_j), Z_j
+    of standard deviation `deviation`, 0 where it is the exact winner. threshold: of a check, None where every query is
+    answered. A query is answered where max_j(n_j - m_j + C_j) + Z >= threshold: C_j of deviation `cell_deviation` (of
+    sums that hold noise), Z of `check_deviation`, all noise independent; m_j is 0, or votes times the student's own
+    probability where it is `predicted`."""
 
     votes: Annotated[int, Field(ge=1)]
     deviation: Deviation
@@ -55,17 +54,17 @@ class LabelLaw:
 
 @dataclass(frozen=True)
 class LabelTerms:
-    """On which terms labels are given.
+    """The terms on which labels are given.
 
     `epsilon` holds at `delta` if the whole query budget is used up, whatever the votes are; it is fixed before the run.
-    It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: standard deviation of the Gaussian
-    noise on one count, in votes, where noisy histograms are given, else 0; where parties add it, of as many as may take
-    part. `most_votes`: that may be in such a histogram: how many were follows from private rows. `law`: how a label
-    follows from the votes, None where counts are released. `release`: what is released for a query. `epsilon_nodes`:
-    towards whoever sees noisy sums of the votes; 0 where none is stated. `simulation`: all parties are simulated.
-    `real_noise`: of a simulation, whether its noise is the operating system's, as that of every other federation is.
-    `recorded`, `spent`: ids of rows of a pool that was fixed beforehand, none where there is no such pool: those whose
-    outcome is in the ledger, so that asking them is free, and those that the parties answered in an earlier federation.
+    It is for one `unit`, whose data may differ as `neighbouring` says. `count_sigma`: standard deviation of the
+    Gaussian noise on one count, in votes, where noisy histograms are given, else 0; where parties add it, as if all
+    took part. `most_votes`: the most that may be in such a histogram: how many there were follows from private rows.
+    `law`: how a label follows from the votes, None where counts are released. `release`: what is released for a query.
+    `epsilon_nodes`: towards whoever sees noisy sums of the votes; 0 where none is stated. `simulation`: all parties are
+    simulated. `real_noise`: of a simulation, whether its noise is the operating system's, as that of every other
+    federation is. `recorded`, `spent`: where public rows were fixed beforehand, the ids of those whose outcome is in
+    the ledger, so that asking them is free, and of those that the parties answered in an earlier federation.
     """
 
     federation: str
@@ -91,9 +90,9 @@ class LabelTerms:
 
 @dataclass(frozen=True)
 class Answers:
-    """In the order of the queries: `outcomes` and `labels` are int64 (queries,), NO_LABEL where not answered. counts:
-    int64 (queries, classes), the noisy histograms that the labels are the largest counts of, negative counts among
-    them, where these are released; 0 for a query that was not asked."""
+    """What was released, in the order of the queries: `outcomes` and `labels` are int64 (queries,), NO_LABEL where not
+    answered. counts: where counts are released, int64 (queries, classes): the noisy histograms, whose largest counts
+    the labels are; a count may be negative; 0 for a query that was not asked."""
 
     outcomes: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)

@@ -1,7 +1,7 @@
 """Queries: public, unlabelled rows, the ids by which ledger and student name them, and reference rows. Reference rows
 are a few public rows by which a teacher learns where its own scores lie (`protocol.voting_rule`). They are drawn from
-the pool by a lot that anybody can repeat, stand in the federation's configuration, and are pinned by its digest. What
-is computed from them is computed at each party and stays there."""
+the public rows in a way that anybody can repeat, stand in the federation's configuration, and are pinned by its digest.
+What is computed from them is computed at each party and stays there."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ LEAST_REFERENCE_ROWS = 2
 
 
 def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
-    """At most so many different rows of a pool, canonical float32 (rows, features), by lot. The lot is the order of a
-    hash of each row, so it depends on the pool as a set and on nobody's choice. Rows outside the schema's ranges are
-    none that a party can have, and are not drawn. Raises ConfigError: fewer than two are left, or too large ones."""
+    """At most so many different rows of a pool of public rows, canonical float32 (rows, features): the first in the
+    order of a hash of each row. So they depend on the pool as a set and on nobody's choice. Rows outside the schema's
+    ranges, which no party can have, are not drawn. Raises ConfigError: fewer than two are left, or too large ones."""
     if most * pool.shape[1] > MOST_NUMBERS:
         raise ConfigError(
             f"federation.voting_rule.reference {most} rows of {pool.shape[1]} features are more than {MOST_NUMBERS}"
@@ -79,25 +79,25 @@ def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
         )
     places = {query_id: row for row, query_id in enumerate(query_ids(pool))}
     inside = _inside(pool, schema)
-    lot = sorted(
+    drawn = sorted(
         (hashlib.sha256(f"reference {query_id}".encode()).digest(), row)
         for query_id, row in places.items()
         if inside[row]
     )
-    if len(lot) < LEAST_REFERENCE_ROWS:
+    if len(drawn) < LEAST_REFERENCE_ROWS:
         raise ConfigError(
-            f"{len(lot)} different public rows are within the schema's ranges: too few for federation.voting_rule"
+            f"{len(drawn)} different public rows are within the schema's ranges: too few for federation.voting_rule"
             ' rule = "relative"',
             'Name more public rows, or set rule = "top"',
         )
-    return pool[[row for _, row in lot[:most]]]
+    return pool[[row for _, row in drawn[:most]]]
 
 
 def why_no_reference(rows: np.ndarray, schema: Schema, most: int) -> str:
-    """What is wrong with reference rows float32 (rows, features), or nothing. `most`: what the voting rule allows, 0
-    for a rule that takes none."""
+    """What is wrong with reference rows float32 (rows, features); empty: nothing. `most`: how many the voting rule
+    takes, 0 for a rule that takes none."""
     if not most:
-        return "reference rows, and a voting rule that takes none" if rows.size else ""
+        return "there are reference rows, and a voting rule that takes none" if rows.size else ""
     if not LEAST_REFERENCE_ROWS <= len(rows) <= most or rows.shape[1] != len(schema.features):
         return (
             f"reference rows of shape {rows.shape}, there must be {LEAST_REFERENCE_ROWS} to {most} of"
@@ -120,7 +120,7 @@ def reference_text(rows: np.ndarray) -> str:
 
 
 def reference_of(text: str, features: int) -> np.ndarray:
-    """What `reference_text` wrote, float32 (rows, features); no text is no row. Raises ValueError."""
+    """The inverse of `reference_text`: float32 (rows, features); an empty text is no rows. Raises ValueError."""
     try:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -131,7 +131,7 @@ def reference_of(text: str, features: int) -> np.ndarray:
 
 
 def _inside(rows: np.ndarray, schema: Schema) -> np.ndarray:
-    """Bool (rows,), compared in float32, as a party compares its own values."""
+    """Whether each row is within the schema's ranges, bool (rows,); in float32, as a party compares its own values."""
     inside = np.ones(len(rows), dtype=bool)
     with np.errstate(over="ignore"):
         for allowed in schema.ranges:

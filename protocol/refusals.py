@@ -1,5 +1,5 @@
 """Refusals: how a party, or the second aggregator, says no, and what to do about it. They name rule, limit and request,
-and leak no data. The cure is the same words at the coordinator that is told of it and at the node itself."""
+and leak no data. The node itself and the coordinator both say it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Rule(StrEnum):
     )
     MOST_TEACHERS = "most-teachers", f"{_ALLOW}: most_teachers; or the federation asks for fewer"
     SIMULATION = "simulation", "This is a simulated federation; a real party takes no part in it"
-    VOTES = "votes", "collection of its policy.toml asks for more secrecy than the federation has"
+    VOTES = "votes", "collection of its policy.toml allows another way to collect votes than the federation's"
     UNIT = "unit", "The federation protects patients: the party names their column under [patient]"
     LEAST_PARTIES = (
         "least-parties",

@@ -1,6 +1,6 @@
-"""`consilium audit PATH`: do the claims of a run hold? And the report of a run, also of one that is deployed.
+"""`consilium audit PATH`: do the claims of a run hold? And the report of a run, also of a deployed one.
 
-Folders are only read. A check that breaks down counts as failed."""
+The run's files are only read. A check that breaks down counts as failed."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ EPSILONS = {
     "epsilon_data_dependent": "data_dependent",
     "epsilon_sanitised": "sanitised",
 }
-"""Of a summary's table `privacy` -> name of the guarantee."""
+"""Key of a summary's table `privacy` -> name of the guarantee."""
 
 
 def audit_path(path: Path, students: Sequence[Path] = ()) -> VerifiedRun:
-    """All findings on the run of a path: a simulation's folder, a coordinator's folder, or the run folder of one.
+    """All findings on the run at a path: a simulation's folder, a coordinator's folder, or the run folder in one.
     students: folders of students that asked this run's coordinator. Raises PathError, DataError: there is no run here,
-    or nothing of a student. ConfigError: it is another node's folder."""
+    or a student's folder holds none. ConfigError: it is another node's folder."""
     if not is_simulated(path):
         run = verify_run(path, students)
         if run.recorded is not None and not students:
@@ -106,7 +106,7 @@ def _report(run: VerifiedRun, recorded: Recorded) -> str:
 
 
 def _votes(files: Files, recorded: Recorded) -> str:
-    """Sums of the recorded votes are the ledger's, where it has them."""
+    """Check that the recorded votes add up to the ledger's counts, where it has them."""
     votes, classes = dict[str, np.ndarray](), len(recorded.config.rows.classes)
     for path in sorted((files.folder / "private").glob(PATTERN)):
         try:
@@ -131,14 +131,15 @@ NOBODY_KNOWS = [
     " of the public cases.",
     "Which software each node ran.",
 ]
-"""What exists in simulations only."""
+"""What the report of a deployed run lacks: it is known in simulations only."""
 NO_STUDENT = "What a student learnt from the labels: its results lie with it. Give its folder with --student."
 
 
 def report_of(path: Path, student: Path | None = None) -> tuple[ReportData, Path]:
-    """The data of a run's report, and the folder that the report goes to: of a deployed or unfinished run what its
-    ledger and its nodes' files say. student: folder of one that asked a deployed run's coordinator. Raises DataError:
-    no run here, nothing charged yet, or a claim does not hold. ConfigError: a student was given for a simulation."""
+    """The data of a run's report, and the folder that the report goes to. Of a deployed or unfinished run they come
+    from its ledger and its nodes' files. student: folder of a student that asked a deployed run's coordinator. Raises
+    DataError: no run here, nothing charged yet, or a claim does not hold. ConfigError: a student was given for a
+    simulation."""
     if (path / REPORT_DATA).exists():
         if student is not None:
             raise ConfigError("--student is for deployed runs", "A simulation has its student in its own folder")

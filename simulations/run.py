@@ -56,7 +56,7 @@ def run_scenario(
     scenario: Scenario,
     engine: Engine,
     seed: int,
-    out: Path,
+    out: Path | str,
     watch: Watch | None = None,
     device: Device = "auto",
     source: Source | None = None,
@@ -104,7 +104,7 @@ def run_scenario(
             "data": data_facts(case.dataset, case.partition),
             "config": scenario.model_dump(mode="json"),
         }
-        run_dir = make_run_dir(out)
+        run_dir = make_run_dir(Path(out))
         folder.enter_context(working_in(run_dir, manifest))
         stack.enter_context(writing(run_dir))
         if watch is not None:

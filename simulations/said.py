@@ -1,5 +1,6 @@
-"""What teachers give beside votes: weights and directions of linear ones; and what those of one party say of rows that
-only a simulation knows: computed where the teachers are, in a study, and over Flower in the analysis of a run."""
+"""What teachers give beside votes, in simulations alone: weights and directions of linear ones, and what those of one
+party say of public, test and held-out rows. Computed where the teachers are: by a study in its own process, by the
+analysis of a run over Flower."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ from consilium.simulations.metrics import judged_area
 
 
 def class_probabilities(model: Any, x: np.ndarray, classes: int) -> np.ndarray:
-    """Of a trained classifier with scikit-learn's methods, on `x` float (rows, inputs) -> float64 (rows, classes), 0
-    for a class that it has not seen."""
+    """Probabilities float64 (rows, classes) that a trained classifier with scikit-learn's methods gives for `x` float
+    (rows, inputs); 0 for a class that it has not seen."""
     probabilities = np.zeros((len(x), classes))
     if len(x):
         probabilities[:, model.classes_] = model.predict_proba(x)
@@ -54,8 +55,9 @@ LINEAR = LogisticRegressionSpec | RidgeSpec  # kinds whose teachers have weights
 
 
 def linear_scores(spec: TeacherKind, teacher: Any, inputs: int, classes: int) -> np.ndarray | None:
-    """Weights float64 (inputs + 1, classes) of a trained teacher, the intercept last; None for a kind that has none.
-    Zeros of a class that the teacher never saw, and of every one where it saw one only."""
+    """Weights float64 (inputs + 1, classes) of a trained teacher, the intercept last, less their mean over the classes;
+    None for a kind that has none. Before that a class that the teacher never saw has zeros. All are zeros where it saw
+    one class only."""
     if not isinstance(spec, LINEAR):
         return None
     every = np.zeros((inputs + 1, classes))
@@ -72,16 +74,18 @@ def linear_scores(spec: TeacherKind, teacher: Any, inputs: int, classes: int) ->
 
 
 SETS = ("pool", "test", "home")
+"""Rows that teachers are asked about: public ones that may be queries, test rows, and a party's own that a study holds
+out."""
 
 
 class TieLog:
-    """In place of the lot: writes down which classes were equal, and gives the first. In flat arrays: a party of a
-    single class has equal scores on every row, and there may be hundreds of them."""
+    """In place of a `Lot`, which decides between classes of equal score: gives the first, and keeps which ones were
+    equal. In flat arrays: a party of one class has equal scores on every row, and there may be hundreds of them."""
 
     def __init__(self) -> None:
         self.teacher, self.row = array("i"), array("i")
         self.equal, self.counts = array("i"), array("i")
-        """The classes that were equal, one tie behind the other, and how many they were in each."""
+        """The equal classes of all ties, one tie after the other, and how many each tie has."""
 
     def draw_all(self, teacher: int, queries: np.ndarray, equal: np.ndarray) -> np.ndarray:
         self.teacher.extend([teacher] * len(queries))
@@ -93,9 +97,8 @@ class TieLog:
 
 @dataclass(frozen=True)
 class Questions:
-    """rows: canonical float32 (rows, features) of each set that is asked about, of `SETS`. test_y: true classes
-    int64 (test,). study: whether a study asks, which wants scores and not all of `Quality`. teacher: what the
-    coordinator asks for."""
+    """rows: canonical float32 (rows, features) by name, of `SETS`. test_y: true classes int64 (test,). study: whether a
+    study asks, which takes scores and not all of `Quality`. teacher: the kind that the coordinator asks for."""
 
     schema: Schema
     rows: Mapping[str, np.ndarray] = field(repr=False)
@@ -105,7 +108,7 @@ class Questions:
 
     @classmethod
     def of(cls, case: Case, study: bool) -> Questions:
-        """What teachers of a case are asked; in a run of test rows alone."""
+        """What the teachers of a case are asked: in a run about test rows alone."""
         rows = {name: getattr(case, f"{name}_x") for name in (SETS if study else ("test",))}
         return cls(case.config.rows, rows, case.test_y, study, case.config.teacher)
 
@@ -125,9 +128,9 @@ class Questions:
 
 @dataclass(frozen=True)
 class Quality:
-    """What one party has by itself (`model_alone`) on the test rows. To a study only the accuracy is told, and its
-    parts. auc: None where there is none. parts: each test row's part in either, float32 (test,). failures: why teachers
-    tell no rows apart, or had no answer."""
+    """How good a party's own model (`model_alone`) is on the test rows; a study gets the accuracy and its parts only.
+    auc: None where there is none. parts: each test row's part in either figure, float32 (test,). failures: how many
+    teachers are as good as none, by `failure`."""
 
     accuracy: float
     auc: float | None = None
@@ -137,10 +140,10 @@ class Quality:
 
 @dataclass(frozen=True)
 class Said:
-    """All of it is secret. cast: of each set uint (teachers, rows), the class that each teacher votes for. Of what the
-    party has by itself quality, and of a study score: float32 (test,), of two classes the probability of the second,
-    else (0,); home: float32 (own, classes), of its own held-out rows. direction: float64 (inputs, classes), see
-    `directions`; None where teachers have none."""
+    """What the teachers of one party say; all of it is secret. cast: uint (teachers, rows) by set, the class that each
+    teacher votes for. Of the party's own model (`model_alone`): quality; in a study score, float32 (test,), of two
+    classes the probability of the second, else (0,); and home, float32 (own, classes), probabilities of the party's
+    held-out rows. direction: float64 (inputs, classes), the mean of `directions`; None where teachers have none."""
 
     cast: dict[str, np.ndarray] = field(repr=False)
     quality: Quality = field(repr=False)
@@ -153,7 +156,7 @@ NOBODY = np.zeros(0, dtype=np.int64)
 
 
 def model_alone(node: PartyNode, trained: TeacherSet, stated: TeacherKind) -> Teacher:
-    """What a party has by itself, without any federation: its only teacher or, where it has several on shards, one of
+    """The model that a party has without any federation: its only teacher or, where it has several on shards, one of
     their kind on all its rows."""
     if len(trained.teachers) == 1:
         return trained.teachers[0]
@@ -166,8 +169,8 @@ def model_alone(node: PartyNode, trained: TeacherSet, stated: TeacherKind) -> Te
 def said(
     questions: Questions, node: PartyNode, federation: str, lots: Mapping[str, Decides], own: np.ndarray = NOBODY
 ) -> Said:
-    """Of one party's teachers in a federation. lots: what decides between equal classes, of each set. own: which of the
-    rows `home` are the party's. Refused (NOT_TRAINED) where it has no teachers."""
+    """What one party's teachers in a federation say. lots: what decides between classes of equal score, by set. own:
+    which of the rows `home` are the party's. Raises Refused (NOT_TRAINED): it has no teachers."""
     trained = node.teachers(federation)
     alone = model_alone(node, trained, questions.teacher)
     classes, inputs, teachers, y = len(questions.schema.classes), questions.inputs, trained.teachers, questions.test_y
@@ -198,11 +201,12 @@ def said(
 
 
 PARTS_OF_ONE = 2**30
+"""Parts of figures are added up as whole multiples of 1 over this."""
 
 
 class Heard:
-    """What the teachers of a run's parties say, added up as it comes: sums of whole numbers, the same to the digit in
-    whatever order parties answer. votes: int64 (test, classes). quality, directions: by party, see `Said`."""
+    """What the teachers of a run's parties say, added up as it comes: sums of whole numbers, so that the order in which
+    parties answer changes no digit. votes: int64 (test, classes). quality, directions: by party, see `Said`."""
 
     def __init__(self, questions: Questions) -> None:
         self.votes = np.zeros((len(questions.test_y), len(questions.schema.classes)), dtype=np.int64)
@@ -226,6 +230,7 @@ class Heard:
 
 ONE_CLASS = "its rows have one class"
 ALIKE = "it says the same of every test row"
+"""Reasons of `failure`."""
 
 
 def failure(teacher: Teacher, probabilities: np.ndarray) -> str:
@@ -269,7 +274,7 @@ _questions: Latest[int, tuple[np.ndarray, Questions]] = Latest()
 
 
 def said_reply(node: PartyNode, request: SaidRequest) -> SaidReply:
-    """As `said`; a run holds out no rows at home."""
+    """The reply to a request: `said`; a run holds out no rows of a party's own."""
     content, party, federation = request.questions, node.settings.name, request.federation
     _, questions = _questions.get(id(content), lambda: (content, pickle.loads(content.tobytes())))
     lots = {name: Lot(party, federation, ids) for name, ids in questions.ids.items()}

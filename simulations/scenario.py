@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from consilium.coordinator.config import Federation
 from consilium.coordinator.mechanisms import TABLES, widest
+from consilium.coordinator.parts import Privacy
 from consilium.models.keys import TEACHERS, TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
@@ -117,8 +118,11 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
 
 
 def _without_epsilon(federation: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(privacy := federation.get("privacy"), dict):
-        return federation
+    privacy = federation.get("privacy", {})
+    try:
+        Privacy.model_validate(privacy)
+    except ValidationError:
+        return federation  # whoever reads it names what is wrong
     return federation | {"privacy": {key: privacy[key] for key in privacy if key not in ("epsilon", "sanitised")}}
 
 

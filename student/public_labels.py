@@ -1,5 +1,5 @@
-"""What the labels of public rows say by themselves. Nobody votes on them, and they cost no epsilon: a student of votes
-is worth its epsilon where it is better than they are."""
+"""What a model learns from the true labels of public rows alone, without votes. They cost no epsilon: a student of
+votes is worth its epsilon where it is better."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from consilium.student.config import StudentSpec
 from consilium.student.learn import inputs, train
 
 MOST_VALIDATED = 1000
-"""Rows that are cross-validated: they know an AUC to .02."""
+"""Most rows that are cross-validated: enough for an AUC to within .02."""
 FOLDS = 5
 WIDE, MOST_WIDE = 1000, 2000
-"""Of more inputs than this so many labelled rows are enough, and more would take minutes."""
+"""With more inputs than the first, as many labelled rows as the second are used: more would take minutes."""
 _KERNEL_ROWS, _OTHER_ROWS = 12_000, 2000
-"""Public rows on which a student of these kinds learns within seconds."""
-_LOT = 0x706C6C6F74
+"""Most public rows on which a graph student, and one of another kind, learns within seconds."""
+_SEED = 0x706C6C6F74
 
 
 @dataclass(frozen=True)
 class ValidatedLabels:
-    """How well labelled rows tell each other's classes, each by a model of the others. metric: AUC where two classes
-    occur of two, accuracy else. value; interval: of 95 %, over rows like these. chance: what is reached without looking
-    at a row, .5 or the share of the largest class. rows: how many were looked at."""
+    """How well a model of some labelled rows tells the classes of the others. metric: AUC of two classes that both
+    occur, else accuracy. value: of that metric, with a 95 % interval over rows like these. chance: what is reached
+    without looking at a row, .5 or the share of the largest class. rows: how many were used."""
 
     metric: Metric
     value: float
@@ -52,10 +52,9 @@ class ValidatedLabels:
 
 
 def cross_validated(x: np.ndarray, y: np.ndarray, classes: int) -> ValidatedLabels:
-    """A linear model of labels in five parts, each with its share of every class, and each judged by the model of the
-    other four; no random part but fixed lots. x: float (n, inputs), as the schema represents rows. y: int64 (n,), 0 to
-    classes - 1; n is at least 1."""
-    rows = _lot(len(x), MOST_VALIDATED)
+    """A linear model, cross-validated in five parts, each with its share of every class; the same rows give the same
+    result. x: float (n, inputs), as the schema represents rows. y: int64 (n,), 0 to classes - 1; n is at least 1."""
+    rows = _some(len(x), MOST_VALIDATED)
     x, y = x[rows], y[rows]
     fold = np.empty(len(y), dtype=np.int64)
     fold[np.argsort(y, kind="stable")] = np.arange(len(y)) % FOLDS
@@ -71,8 +70,8 @@ def cross_validated(x: np.ndarray, y: np.ndarray, classes: int) -> ValidatedLabe
 def labels_alone(
     spec: StudentSpec, schema: Schema, pool: np.ndarray, labels: np.ndarray, test: np.ndarray, seed: int
 ) -> np.ndarray | str:
-    """A student of the same kind, of these labels and no votes: probabilities float64 (m, classes) of the test rows, or
-    why there are none. Of a linear one the evidence of the labels decides what it decides for votes. pool, test:
+    """Probabilities float64 (m, classes) of the test rows by a student of the same kind that learns from these labels
+    and no votes, or why there are none. A linear one chooses its regularisation by evidence, as from votes. pool, test:
     canonical rows (n, features), (m, features). labels: int64 (n,), below 0 where nobody knows it."""
     if reason := takes_long(spec.trainer, len(pool)):
         return reason
@@ -81,7 +80,7 @@ def labels_alone(
         return "no public row has a label"
     if isinstance(spec.trainer, LogisticRegressionStudent):
         x, judging = schema.inputs(pool[known]), schema.inputs(test)
-        rows = _lot(len(x), MOST_WIDE if x.shape[1] > WIDE else len(x))
+        rows = _some(len(x), MOST_WIDE if x.shape[1] > WIDE else len(x))
         return fit_labels(x[rows], labels[known][rows], len(schema.classes)).predict_proba(judging)
     rows = inputs(spec, schema, pool)
     rest = np.delete(rows, known, axis=0)
@@ -90,8 +89,8 @@ def labels_alone(
 
 
 def takes_long(kind: TrainerKind, rows: int) -> str:
-    """Why a student is not trained again on the labels of so many public rows; empty where it is. By kind and size
-    alone, never by a clock."""
+    """Why a student is not trained again on the labels of so many public rows; empty where it is. This follows from
+    kind and size, never from a clock."""
     always = kind.inputs == "features" or isinstance(kind, TorchStudent)
     most = _KERNEL_ROWS if isinstance(kind, GraphStudent) else _OTHER_ROWS
     if always or (rows > most and not isinstance(kind, LogisticRegressionStudent)):
@@ -101,8 +100,8 @@ def takes_long(kind: TrainerKind, rows: int) -> str:
 
 
 def labels_before(schema: Schema, pool: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-    """What is known before anything is asked: `rows` with a label, and `cross_validated` (see there; none without such
-    rows). pool: canonical rows (n, features); labels: int64 (n,), below 0 where nobody knows it."""
+    """What labels tell before anything is asked: `rows`, how many have one, and `cross_validated`, if any has one.
+    pool: canonical rows (n, features); labels: int64 (n,), below 0 where nobody knows it."""
     known = labels >= 0
     if not known.any():
         return {"rows": 0}
@@ -119,11 +118,11 @@ def beside_labels(
     student: np.ndarray,
     seed: int,
 ) -> dict[str, Any]:
-    """What a student is worth beside the labels of public rows; the guarantee of its labels covers it. pool, labels,
-    seed: as of `labels_alone`. test: canonical rows (m, features) and classes int64 (m,), m >= 1. student: its
-    probabilities of these, float64 (m, classes). Returns what `labels_before` gives. Of labels alone what `evaluate`
-    gives, and "intervals" of the leading metric. "student_above", what the student has more, row by row: metric,
-    difference, interval (95 %, over test rows). Or "absent": why there is none of these."""
+    """The student compared with one of the labels of public rows alone; the guarantee of its own labels covers this.
+    pool, labels, seed: as of `labels_alone`. test: canonical rows (m, features) and classes int64 (m,), m >= 1.
+    student: its probabilities of these, float64 (m, classes). Returns what `labels_before` gives; of labels alone what
+    `evaluate` gives, and "intervals" of the leading metric; and "student_above", by how much the student is better, row
+    by row: metric, difference, interval (95 %, over test rows). Or "absent": why all but the first is missing."""
     (judging, y), names, found = test, schema.classes, labels_before(schema, pool, labels)
     alone = labels_alone(spec, schema, pool, labels, judging, seed)
     if isinstance(alone, str):
@@ -137,9 +136,10 @@ def beside_labels(
 
 
 def _interval(right: np.ndarray, y: np.ndarray, metric: Metric) -> Interval:
-    """Of the mean of row scores; AUC is of two classes that both occur."""
+    """The 95 % interval of the mean of row scores; AUC is of two classes that both occur."""
     return area_interval(right, int(np.bincount(y).min())) if metric == "auc" else wilson(float(right.sum()), len(y))
 
 
-def _lot(rows: int, most: int) -> np.ndarray:
-    return np.random.default_rng(_LOT).permutation(rows)[:most]
+def _some(rows: int, most: int) -> np.ndarray:
+    """At most so many of the rows, at random with a fixed seed."""
+    return np.random.default_rng(_SEED).permutation(rows)[:most]

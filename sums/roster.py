@@ -1,4 +1,4 @@
-"""Who takes part in hidden sums, under which keys, and how many must. Every node pins its own copy."""
+"""Rosters: who takes part in hidden sums, with which keys, and how many must. Every node pins its own copy."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from consilium.protocol.models import Derived, Strict
 from consilium.sums.errors import RosterMismatch
 
 MOST_PARTIES = 1000
-"""Parties of one roster of sums under masks."""
+"""Most parties in a roster of sums under masks."""
 MOST_VOTERS = 1_000_000
-"""Parties of one roster of verified votes: with one teacher each their sum, and noise of 24,000 on both sides, still
+"""Most parties in a roster of verified votes: with one teacher each their sum, and noise of 24,000 on both sides, still
 fits into half of the larger field."""
 
 PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -40,15 +40,15 @@ class AggregatorEntry(Strict):
 
 
 def least_rebuilders(parties: int, colluders: int) -> int:
-    """t: floor(2n/3) + 1, raised where colluders ask for more. 2t > n + c keeps a coordinator that shows different
-    survivors to different parties from getting t signatures twice (Bonawitz et al. 2017, section 6.2, with c), and two
-    sums that one party should not have helped with from both being unmasked: any two groups of t have an honest party
-    in common."""
+    """t, how many parties must help to unmask a sum: floor(2n/3) + 1, or more where there are many colluders. As 2t > n
+    + c, any two groups of t have an honest party in common. So a coordinator that shows different survivors to
+    different parties never gets t signatures twice (Bonawitz et al. 2017, section 6.2, with c), and never unmasks two
+    sums of one session."""
     return max(2 * parties // 3, (parties + colluders) // 2) + 1
 
 
 def least_sum(parties: int, colluders: int) -> int:
-    """Parties in a sum of a roster of so many, unless it is stated.
+    """The least number of parties in a sum, of so many in the roster, where none is stated.
 
     >>> least_sum(207, 0)
     139
@@ -104,7 +104,7 @@ class SumRoster(Derived, Strict):
 
     @property
     def sure(self) -> int:
-        """Honest parties that are sure to be in a sum."""
+        """How many honest parties are sure to be in a sum."""
         return self.least - self.c
 
     @classmethod
@@ -118,10 +118,10 @@ class SumRoster(Derived, Strict):
         sealing: str = "",
         second: AggregatorEntry | None = None,
     ) -> Self:
-        """A roster. Raises ConfigError where these give no safe one. identities: public key, hex, by party name; the
-        order is kept. coordinator: its signing key, hex. colluders, least: as `c` and `least`; None is the least that
-        is safe. sealing, second: the coordinator's X25519 key of its link to a second aggregator, hex, and that node's
-        keys."""
+        """A roster. identities: Ed25519 public key, hex, by party name; the order is kept. coordinator: its public key,
+        hex, by which it signs. colluders, least: `c` and `least`; None: the least that is safe. sealing, second: the
+        coordinator's X25519 public key, hex, of its link to a second aggregator, and that node's keys. Raises
+        ConfigError: these give no safe roster."""
         parties = [{"id": name, "ed25519_pk": key} for name, key in identities.items()]
         least = least_sum(len(parties), colluders) if least is None else least
         others = cls._entries(coordinator, sealing, second)
@@ -188,7 +188,7 @@ class Roster(SumRoster):
 
 
 class VerifiedRoster(SumRoster):
-    """The roster of sums by two aggregators. No shares are dealt among parties, so it can be long."""
+    """The roster of sums by two aggregators. Parties exchange nothing with each other, so it can be long."""
 
     collection: Literal["verified"] = "verified"
     parties: Annotated[tuple[RosterEntry, ...], Field(min_length=2, max_length=MOST_VOTERS, strict=False)]

@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import consilium as public
 from consilium.coordinator.events import EventLog
 from consilium.models.published.model import publish
 from consilium.protocol.files import write_private
@@ -311,3 +312,9 @@ def test_a_torn_event_is_cut_off_before_others_follow(tmp_path: Path) -> None:
     events = [json.loads(line, parse_constant=pytest.fail) for line in path.read_text().splitlines()]
     assert [event["event"] for event in events] == ["one", "promised"]
     assert (events[1]["epsilon"], events[1]["infinite"]) == (None, ["epsilon"])
+
+
+@pytest.mark.parametrize("opened", ["load_model", "load_run", "verify_run"])
+def test_a_path_may_be_text(tmp_path: Path, opened: str) -> None:
+    with pytest.raises(public.ConsiliumError, match="nowhere"):
+        getattr(public, opened)(str(tmp_path / "nowhere"))

@@ -2,7 +2,7 @@
 
 Of all histograms in which the plurality leads by at least G votes none costs more than ``envelope`` says, in both
 directions. One moved vote changes G by at most 2, so local sensitivities are read off one table. Statement and proof:
-docs/proofs.md, "A bound by the lead", whose phi and psi these are; w = alpha and 1 - alpha for the two directions.
+docs/proofs.md, "A bound by the lead": ``_excess`` is its e, of phi, and ``power`` its w, alpha or 1 - alpha.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _MOST_TILT = {"gaussian": 6.0, "laplace": 10.0}
 _LEAST_SIGMA, _MOST_GAMMA = 0.5, 4.0
 """With less noise the worst case is charged."""
 _FAINT = 1e-20
-"""What is left out of a sum beyond ``_reach`` is less."""
+"""More than what a sum leaves out beyond ``_reach``."""
 _CELLS = 40
-"""Of continuous noise: intervals to sigma, or to 1 / gamma."""
+"""Intervals for each sigma, or each 1 / gamma, of continuous noise."""
 _ROUNDING = 1e-11
-"""Of a sum of positive terms, relative to it."""
+"""Relative error of a sum of positive terms, at most."""
 _MARGIN = 1e-8
-"""Of the result: differences of neighbouring gaps lose as many digits as sigma has, twice."""
-_UNDERFLOW = -600.0
+"""Relative error of the result, at most: differences of neighbouring gaps lose as many digits as sigma has, twice."""
+_UNDERFLOW = -600.0  # log psi below which a class counts for nothing but _FAINT
 _MOST_WORK, _MOST_ENTRIES = 1 << 29, 1 << 21
-"""Products of one sum for all gaps, a sixth of a second; entries of one table."""
+"""Most products of one sum for all gaps, a sixth of a second; most entries of one table."""
 _WORK = 6e9
-"""Products for all orders together, about two seconds."""
+"""Most products for all orders together, about two seconds."""
 _SUMS_AN_ORDER, _ENTRY = 4, 150
-"""Sums for each order; products that take as long as an entry of the table of one."""
-_AT_ONCE = 32
+"""Sums for each order; products that take as long as one entry of a table."""
+_AT_ONCE = 32  # orders in one call of _moments, whose tables reach as far as the largest needs
 
 
 def _reach(kind: Kind, scale: float, most_order: float) -> int:
@@ -55,12 +55,12 @@ def _reach(kind: Kind, scale: float, most_order: float) -> int:
 
 
 def _cells(kind: Kind, scale: float, noise: Noise) -> int:
-    """Places of a table for each vote."""
+    """Entries of a table for each vote."""
     return 1 if noise is Noise.DISCRETE else math.ceil(_CELLS * (1 / scale if kind == "gaussian" else scale))
 
 
 def orders_within_reach(kind: Kind, scale: float, noise: Noise, teachers: int, most_order: float) -> int:
-    """At how many orders up to this ``envelope`` takes a few seconds at most, at least 1."""
+    """How many orders, none above this one, ``envelope`` computes within a few seconds; at least 1."""
     reach = _reach(kind, scale, most_order)
     work = _SUMS_AN_ORDER * 2 * reach * _cells(kind, scale, noise) * (min(teachers, reach) + _ENTRY)
     return max(1, int(_WORK / work))

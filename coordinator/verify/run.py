@@ -63,19 +63,19 @@ def find_run(path: Path) -> Path:
     return path
 
 
-def verify_run(path: Path, students: Sequence[Path] = (), finished: bool | None = None) -> VerifiedRun:
+def verify_run(path: Path | str, students: Sequence[Path | str] = (), finished: bool | None = None) -> VerifiedRun:
     """All that the run of a path says, against its ledger; it is read only, while its coordinator may serve. students:
     folders of students that asked it. finished: whether the run says that it is; None for a deployed one, which says so
     by coordinator.json. Raises PathError, DataError, ConfigError : no run or no student's folder is there."""
-    for folder in students:
+    for folder in (folders := [*map(Path, students)]):
         if not folder.is_dir():
             raise PathError(f"{folder} is no folder", STUDENT)
         if not (folder / LABELS).is_file() and not (folder / CARD).is_file():
             raise DataError(f"{folder} has neither {LABELS} nor {CARD}", STUDENT)
-    run_dir = find_run(path)
+    run_dir = find_run(Path(path))
     run = VerifiedRun(run_dir, (run_dir / COORDINATOR).exists() if finished is None else finished)
     run.look()
-    for folder in students:
+    for folder in folders:
         run.look_at_student(Files(folder, (folder / CARD).exists()), f"{folder}/")
     return run
 

@@ -1,6 +1,6 @@
 """The file of a published student: safetensors, numbers with names and shapes, and one text of JSON about them.
-https://github.com/huggingface/safetensors. Nothing in it is ever executed, imported or unpickled, and nothing is
-compressed: what a file claims to hold, it must be as long as."""
+https://github.com/huggingface/safetensors. Nothing in it is ever executed, imported or unpickled. Nothing is
+compressed: a file is as long as what it claims to hold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from consilium.protocol.files import replacing, unreadable
 MOST_BYTES = 4 * 2**30
 MOST_HEADER_BYTES = 32 * 2**20
 _KEY = "consilium"
-"""One entry only: the library writes several in an order by lot, and equal students should have equal files."""
+"""One entry only: the library writes several in a random order, and equal students should have equal files."""
 _TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "|u1"}
 
 
@@ -37,8 +37,8 @@ class Content:
 
 
 def encoded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
-    """The file's bytes. The same content gives the same ones. Raises BadModel: larger than `read` takes, of another
-    type, or a number is not finite."""
+    """The file's bytes; equal content gives equal bytes. Raises BadModel: more than `read` takes, an array of
+    another type than `_TYPES`, or a number that is not finite."""
     from safetensors.numpy import save
 
     for name, array in arrays.items():
@@ -60,8 +60,8 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
 
 
 def read(path: Path) -> Content:
-    """Read and check the form; what the numbers mean is for `structures` to say. Raises BadModel: whatever is wrong
-    with the file. PathError."""
+    """Read the file and check its form; `structures` says what its numbers mean. Raises BadModel: whatever is
+    wrong with it. PathError: it cannot be read."""
     try:
         if not path.is_file():
             raise BadModel(f"{path} is no file", _ACTION)
@@ -79,11 +79,11 @@ def read(path: Path) -> Content:
 
 
 def decoded(raw: bytes, path: Path | str) -> Content:
-    """The same from the file's bytes; `path`: what errors call it."""
+    """What `read` returns, from the file's bytes; `path`: what errors call it."""
     from safetensors import SafetensorError, deserialize
 
     try:
-        found = deserialize(raw)
+        tensors = deserialize(raw)
         text = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")]).get("__metadata__", {})[_KEY]
         header = json.loads(text)
         if not isinstance(header, dict):
@@ -94,7 +94,7 @@ def decoded(raw: bytes, path: Path | str) -> Content:
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise BadModel(f"{path} is a safetensors file, but no student of Consilium", _ACTION) from None
     arrays = {}
-    for name, tensor in found:
+    for name, tensor in tensors:
         if tensor["dtype"] not in _TYPES:
             raise BadModel(f"{path}: {name[:40]!r} is {tensor['dtype']}, not of {', '.join(_TYPES)}", _ACTION)
         array = np.frombuffer(tensor["data"], dtype=_TYPES[tensor["dtype"]]).reshape(tensor["shape"])

@@ -247,12 +247,12 @@ def check_names(schema: Schema) -> None:
             raise BadModel(f"a spreadsheet would take the class {name!r} for a formula", "Rename it in the schema")
 
 
-def load_model(path: Path, trust: Collection[str] = (), factory: Callable[..., Any] | None = None) -> Published:
+def load_model(path: Path | str, trust: Collection[str] = (), factory: Callable[..., Any] | None = None) -> Published:
     """Read one file. It builds known structures from numbers, and runs nothing that the file could bring. A student
     that others wrote needs more. trust: names of classes, beside those of scikit-learn, LightGBM and XGBoost
     (`skops_file.TRUSTED`), of which an estimator may be made. factory: makes a torch module, of which the file has the
     weights; called as factory(inputs=..., classes=..., **parameters), parameters of the file. Raises BadModel."""
-    return _loaded(read(path), path, frozenset(trust), factory)
+    return _loaded(read(Path(path)), path, frozenset(trust), factory)
 
 
 def _loaded(

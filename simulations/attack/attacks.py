@@ -1,11 +1,11 @@
-"""Was this party, this record in it, and what do liars do?
+"""Membership inference and poisoning: did this party, this record take part, and what do parties that lie do?
 
-Whom the attacker looks for is a party, the worst that a party can be, and the worst record of those tried; by
-likelihood ratios over runs with the target and without it. The attacker is the one of the definition: it knows all
-other rows. One holds what was released, and computes or learns the ratio of its law. The other holds the student
-alone, and learns on shadow students what the target does to them (LiRA, Carlini et al. 2022, arXiv 2112.03570):
-Gaussians of equal variance on the logits of the queries. Each plays on the same run without noise too, where it must
-succeed, or its failure shows nothing.
+The attacker looks for a target: a party at random, the worst that a party can be, or the worst record of those tried.
+It compares runs with the target and without it by likelihood ratios and, as the definition of differential privacy
+has it, knows all other rows. One attacker holds what was released, and computes or learns how likely that is in either
+run. The other holds the student alone, and learns from students that it trains itself what the target does to them
+(LiRA, Carlini et al. 2022, arXiv 2112.03570): Gaussians of equal variance on the logits of the queries. Each plays on
+the same run without noise too, where it must succeed, or its failure shows nothing.
 
 A lie that is a vote cannot be told from an opinion: it counts as one, and no clipping hides it. Under masks nothing
 proves that a party sent votes at all: there one liar moves as many as it likes, within what the noise explains."""
@@ -54,8 +54,8 @@ class NoNoise:
 
 @dataclass(frozen=True)
 class Target:
-    """name : for people. there, away : votes of all parties on the pool, int64 (pool, classes), with it and without it.
-    Secret."""
+    """name : for people. there, away : counts of all parties' votes on the public rows, int64 (public rows, classes),
+    with the target and without it. Secret."""
 
     name: str
     unit: Unit
@@ -65,8 +65,8 @@ class Target:
 
 class AttackedRun:
     """The parties of a run, whose teachers can be trained again on other rows, and a student whose noise is chosen.
-    votes : int64 (parties, pool, classes), of the run. rows : int64 (queries,), of the pool, what its student asked.
-    Secret."""
+    votes : int64 (parties, public rows, classes), of the run. rows : int64 (queries,), the public rows that its student
+    asked. Secret."""
 
     def __init__(self, case: Case, progress: Progress = no_progress) -> None:
         self.case = case
@@ -76,15 +76,15 @@ class AttackedRun:
         self.rows = self.run(self.votes.sum(axis=0)).rows
 
     def run(self, votes: np.ndarray, noise: Callable[[int], NoiseSource] | None = None) -> Replayed:
-        """The run on other votes int64 (pool, classes). noise : of each batch of queries; the run's own if None."""
+        """The run on other counts int64 (public rows, classes). noise : of each batch of queries; None: the run's."""
         return replay(self.case, votes, noise)
 
     def retrained(self, party: int, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Votes int64 (pool, classes) of this party if it had these rows of the data set, with these labels."""
+        """Votes int64 (public rows, classes) of this party if it had these rows of the data set, so labelled."""
         name, data, partition = self.case.parties[party], self.case.dataset, self.case.partition
         labels = data.y.copy()
         labels[rows] = y
-        # nothing is laid out but its rows and a public one
+        # no other party is needed, and of the public rows one of each kind
         small = Partition({name: rows}, partition.queries[:1], partition.test[:1])
         changed = replace(self.case, dataset=replace(data, y=labels), partition=small)
         return next(self._votes(name, node) for _, node in teach(changed))
@@ -97,7 +97,8 @@ class AttackedRun:
 
 
 def targets_of(attacked: AttackedRun, seed: int) -> list[Target]:
-    """A party by lot, the worst party and the worst record; in their place others, or nobody, as is guaranteed."""
+    """A party at random, the worst party and the worst record. Without it there are others in its place, or nobody, as
+    the guarantee's relation says."""
     case, generator = attacked.case, np.random.default_rng([seed, 0x61747461])
     alone = case.config.privacy.neighbouring is Neighbouring.ADD_OR_REMOVE
     total, data = attacked.votes.sum(axis=0), case.dataset
@@ -120,8 +121,8 @@ def targets_of(attacked: AttackedRun, seed: int) -> list[Target]:
 def _worst_record(
     attacked: AttackedRun, total: np.ndarray, alone: bool, generator: np.random.Generator
 ) -> Sequence[Target]:
-    """The record with a wrong label that moves most votes on what was asked, at the parties with few rows, whose
-    teachers depend on each of them most; none where no party has two."""
+    """The record with a wrong label that moves most votes on the queries, at parties with few rows, whose teachers
+    depend most on each row; none where no party has two rows."""
     case, data = attacked.case, attacked.case.dataset
     several = [(len(rows), party) for party, rows in enumerate(case.partition.parties.values()) if len(rows) > 1]
     small = [party for _, party in sorted(several)[: max(len(several) // 3, 1)]]
@@ -159,9 +160,9 @@ class Poisoned:
 
 
 def poisoned_students(attacked: AttackedRun, seed: int) -> list[Poisoned]:
-    """Liars by lot vote on every query for the class that most parties take for the truth when they err. The last of
-    them is alone, and under masks: it moves as many votes there as all parties have, away from the truth. The noise is
-    the run's own each time, so that students differ by the lie alone."""
+    """Parties at random lie: on every query they vote for the wrong class that has most honest votes. The last case is
+    one liar under masks: it moves as many votes as all parties have, from the true class to that one. The noise is the
+    run's own each time, so that students differ by the lie alone."""
     case, votes = attacked.case, attacked.votes
     teachers, one_hot = case.config.teachers_per_party, np.eye(len(case.classes), dtype=np.int64)
     honest, truth = votes.sum(axis=0), one_hot[case.pool_y]
@@ -179,19 +180,19 @@ def poisoned_students(attacked: AttackedRun, seed: int) -> list[Poisoned]:
 
 
 ERROR = 0.05
-"""Probability that any bound on epsilon of one command is above a true guarantee, at most: shared out among them."""
+"""Probability that any lower bound on epsilon of a command is above a true guarantee, at most; divided among them."""
 LEVELS = (0.001, 0.01)  # rates of false alarms at which the rate of right accusations is stated
 RELEASED, STUDENT = "what was released", "the student"
 
 
 @dataclass(frozen=True)
 class MembershipAttack:
-    """What one attack reached in so many games of each world. found_without_noise: whether it tells the worlds apart
-    there. votes_moved: by the target, on the queries. Of scores above a limit that was chosen on other games, with an
-    interval of 95 %: advantage, the share of targets found less that of false alarms, where it is largest;
-    at_false_alarms, the share found at each of `LEVELS`, None where games are too few. epsilon_guaranteed: None where
-    none is. epsilon_at_least: None without a guarantee, and where fewer than `games_needed` were played, which is None
-    where no number is enough."""
+    """What one attack reached in so many games with the target, and as many without. found_without_noise: whether it
+    tells the two apart where there is no noise. votes_moved: by the target, on the queries. Of scores above a limit
+    chosen on other games, with an interval of 95 %: advantage, the share of targets found less that of false alarms;
+    at_false_alarms, the share found at each of `LEVELS`, None where games are too few. epsilon_guaranteed: None without
+    a guarantee. epsilon_at_least: None without a guarantee, and where fewer than `games_needed` were played, which is
+    None where no number is enough."""
 
     target: str
     unit: Unit
@@ -218,8 +219,8 @@ def membership(
     attacked: AttackedRun, targets: Sequence[Target], games: int, students: int, seed: int,
     progress: Progress = no_progress,
 ) -> list[MembershipAttack]:  # fmt: skip
-    """Every target, by what was released and by the student. games : of each world, where all that is drawn is noise.
-    students : that are trained in each world, of which the first third is learnt from."""
+    """Attacks on every target, by what was released and by the student. games : how many, with the target and as many
+    without, by what was released. students : likewise, each trained; the first third is learnt from."""
     plans = [(target, sees) for sees in (RELEASED, STUDENT) for target in targets]
     attacks, silent = list[MembershipAttack](), NoNoise()
     for number, (target, sees) in enumerate(plans):
@@ -232,7 +233,7 @@ def membership(
             scores, bare = (_by_release(attacked, target, *of) for of in ((games, noise()), (2, silent)))
         else:
             learn = students // 3
-            # shadows of both worlds have the same noise, so that what the target does is seen alone
+            # the two of a pair that is learnt from have the same noise, so that they differ by the target alone
             pairs = [(noise(game, 0), noise(game, int(game >= learn))) for game in range(students)]
             scores = _by_student(attacked, target, learn, pairs)
             bare = _by_student(attacked, target, 1, [(silent, silent)] * 2)
@@ -242,8 +243,8 @@ def membership(
 
 
 def _by_release(attacked: AttackedRun, target: Target, games: int, noise: NoiseSource) -> Scores:
-    """A mechanism that takes what the student thinks is asked by one who has no opinion, as a student has none at
-    first: any opinion is within the guarantee."""
+    """Scores of what a mechanism releases. One that takes the student's own probabilities is given zeros, as of a
+    student that has no opinion yet: the guarantee holds for any."""
     config, rows = attacked.case.config, attacked.rows
     there, away = target.there[rows], target.away[rows]
     opinion = np.zeros(there.shape) if config.mechanism.needs_probabilities else None
@@ -255,8 +256,8 @@ def _by_release(attacked: AttackedRun, target: Target, games: int, noise: NoiseS
 def _by_student(
     attacked: AttackedRun, target: Target, learn: int, noises: Sequence[tuple[NoiseSource, NoiseSource]]
 ) -> Scores:
-    """Of students with the target and without it, by Fisher's discriminant of the first `learn` of each. noises : of
-    each pair of them."""
+    """Scores of students with the target and without it, by Fisher's discriminant of the first `learn` pairs. noises :
+    of each pair."""
     rows = attacked.case.pool_x[attacked.rows]
 
     def logits(votes: np.ndarray, noise: NoiseSource) -> np.ndarray:
@@ -266,7 +267,7 @@ def _by_student(
     there = np.stack([logits(target.there, noise) for noise, _ in noises])
     away = np.stack([logits(target.away, noise) for _, noise in noises])
     shift, off = (there - away)[:learn].mean(axis=0), away[:learn] - away[:learn].mean(axis=0)
-    # (C + variance I)^-1 shift, C the covariance of few shadows in many directions
+    # (C + variance I)^-1 shift, C the covariance of few students in many directions
     variance = max(0.05 * float((off**2).sum()) / learn / min(learn, 30), 1e-12)
     inner = variance * learn * np.eye(learn) + off @ off.T
     weights = (shift - off.T @ np.linalg.solve(inner, off @ shift)) / variance
@@ -291,7 +292,7 @@ def _measured(
     falsely, limits = np.sort(chosen.away)[::-1], np.unique(np.concatenate([chosen.there, chosen.away]))
     shares = [np.searchsorted(np.sort(part), limits, side="right") / len(part) for part in (chosen.away, chosen.there)]
     places = {f"{level:g}": int(level * len(falsely)) for level in LEVELS}
-    # the lowest score that does not pass the level
+    # a limit above which there are no more false alarms than the level allows
     levels = {level: share_of(*above(float(falsely[place]))[0]) if place else None for level, place in places.items()}
     found, moved = bool(bare.there.min() > bare.away.max()), np.abs(target.there - target.away)[attacked.rows]
     hits, alarms = above(float(limits[np.argmax(shares[0] - shares[1])]))

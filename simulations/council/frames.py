@@ -6,7 +6,7 @@ import datetime
 import decimal
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,6 +49,14 @@ def value_errors(reworded: Callable[[str], str] = str) -> Iterator[None]:
         raise BadInput(reworded(error.what), reworded(error.action)) from error
     except ConfigError as error:
         raise BadSetting(reworded(error.what), reworded(error.action)) from error
+
+
+def keys_of(settings: Any) -> Mapping[str, Any]:
+    """`settings` as keys of a scenario with their values; None: none. Raises BadSetting: they are something else."""
+    if settings is not None and not isinstance(settings, Mapping):
+        action = 'Give keys of a scenario with their values, such as {"student.rounds": 2}'
+        raise BadSetting(f"settings is a {type(settings).__name__}", action)
+    return settings or {}
 
 
 Frame = Any

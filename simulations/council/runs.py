@@ -34,7 +34,7 @@ from consilium.report.disclosure import SEEDED, Disclosure, epsilon_text
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Exhibit, PagePart, Table, TableLine, as_text, without_blanks
 from consilium.report.warnings import well_formed
 from consilium.report.words import PRIVATE_GRADIENT, STUDENT, delta_text, many, value_text
-from consilium.simulations.council.frames import value_errors
+from consilium.simulations.council.frames import keys_of, value_errors
 from consilium.simulations.folder import SUMMARY, charged_queries, check_finished, read_summary
 from consilium.simulations.interruption import Interrupted
 from consilium.simulations.report.models import ABOVE, METRICS, finding, models_of
@@ -357,7 +357,7 @@ def simulate(
     with value_errors(), one_thread():
         name = "scenario" if isinstance(scenario, Scenario) else Path(scenario).stem
         table = scenario.model_dump(mode="json") if isinstance(scenario, Scenario) else scenario_table(str(scenario))
-        override(table, (settings or {}).items())
+        override(table, keys_of(settings).items())
         loaded = validate(with_budget(table, name, seed), Scenario, name)
         with run_folder(out) as path:
             run_scenario(name, loaded, engine, seed, path, device=device)

@@ -13,7 +13,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.keys import TEACHERS
 from consilium.models.naming import called, checked, write_estimator
 from consilium.protocol.config_files import validate
-from consilium.simulations.council.frames import BadSetting, GivenRows
+from consilium.simulations.council.frames import BadSetting, GivenRows, keys_of
 from consilium.simulations.datasets.base import MEMORY, Source
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario, divided_data, divided_source, put, with_budget, without_mechanism
@@ -112,7 +112,7 @@ def scenario_of(parameters: Mapping[str, Any], rows: GivenRows, folder: Path) ->
             given[name] = _model(given[name], tag, name, folder)
     if given.get("teacher", {}).get("model", next(iter(_ASKED_FOR))) not in _ASKED_FOR:
         table["simulation"] = {"own_teacher": given.pop("teacher")}
-    keys = {_KEYS[name]: value for name, value in given.items()} | dict(parameters["settings"] or {})
+    keys = {_KEYS[name]: value for name, value in given.items()} | dict(keys_of(parameters["settings"]))
     for key, value in keys.items():
         put(table, key, value)
     return table

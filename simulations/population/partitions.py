@@ -147,7 +147,7 @@ class ToDivide:
         if len(np.unique(self.source.owner)) == 1:
             raise ConfigError(
                 f'data.partition is "{self.data.partition}", and all rows of {self.source.name} have one owner',
-                'Name the column of hospitals or sites: data.owner; or divide by lot: partition = "iid" with parties',
+                'Name the column of hospitals or sites: data.owner; or split at random: partition = "iid" with parties',
             )
         return natural_partition(self)
 

@@ -44,19 +44,20 @@ Claims = Mapping[str, Mapping[str, Any]]  # by name, each as `Guarantee.to_json`
 
 
 def title_of(name: str) -> str:
-    """What a guarantee of this name is called."""
+    """The title of the guarantee with this name."""
     return TITLES.get(name, name.replace("_", " "))
 
 
 def shown_guarantees(privacy: Claims, collection: CollectionMode) -> dict[str, Any]:
-    """What the coordinator states, as a report shows it: where sums come with noise in them nothing depends on data."""
+    """The guarantees that the coordinator states, as a report shows them: none is data-dependent where noise is in the
+    sums."""
     left_out = {"student", "data_dependent"} if collection in MODES else {"student"}
     return {name: claim for name, claim in privacy.items() if name not in left_out}
 
 
 def guarantees_of(claims: Claims) -> dict[str, Guarantee]:
-    """All of them by name, the one that was fixed before the run first. Raises DataError: a field is missing, or is
-    nothing that a guarantee can have. A blank could pass for zero."""
+    """All guarantees by name, the one that was fixed before the run first. Raises DataError: a field is missing, or has
+    a value that no guarantee can have. A blank could pass for zero."""
     found = {}
     for name in dict.fromkeys((*(name for name in TITLES if name in claims), *claims)):
         values = claims[name]
@@ -78,9 +79,9 @@ def guarantees_of(claims: Claims) -> dict[str, Guarantee]:
 
 
 STRONG, MODERATE = 1.0, 3.0
-"""Largest epsilon of a strong and of a moderate promise: a guess is then right in 74 and in 96 of 100 cases at most."""
+"""Largest epsilon of a strong and of a moderate guarantee: a guess is right in 74 and 96 of 100 cases at most."""
 NEARLY = 0.01
-"""Of delta times the number of parties: above it no promise is strong; from 1 on it may name one of them outright."""
+"""Delta times the number of parties above which no guarantee is strong; from 1 on it may name one of them outright."""
 
 Level = Literal["strong", "moderate", "weak", "none"]
 
@@ -88,10 +89,10 @@ Level = Literal["strong", "moderate", "weak", "none"]
 def verdict(
     epsilon: float, delta: float, parties: int, word: str = "party", unit: Unit = Unit.PARTY
 ) -> tuple[Level, tuple[str, ...]]:
-    """How much a promise is worth, by noise that nobody knows, and why: the first sentence decided.
+    """How strong a guarantee is, where nobody knows the noise, and why: the first sentence decided.
 
-    parties: that take part, each a `word`. unit: what delta is for; there are as many records and patients as parties,
-    or more, which is not told: the level may then be too good.
+    parties: how many take part, each called `word`. unit: what delta is for. How many records or patients there are is
+    not told, and parties are counted in their place: the level may then be too good.
 
     >>> [verdict(epsilon, 1e-5, 371)[0] for epsilon in (0.8, 2, 8, math.inf)], verdict(2, 1e-2, 371)[0]
     (['strong', 'moderate', 'weak', 'none'], 'weak')
@@ -118,7 +119,7 @@ Guarantees = Mapping[str, Guarantee]
 
 
 def plain_part(data: ReportData, guarantees: Guarantees) -> PagePart:
-    """The one place where the guarantee has its number."""
+    """The chapter in plain words, the one place where the guarantee has its number."""
     promised, word, words = guarantees[GUARANTEE], data.party_label, plural(data.party_label)
     level, reasons = verdict(promised.epsilon, promised.delta, data.parties, word, promised.unit)
     headline = f"{'No' if level == 'none' else level.capitalize()} protection"
@@ -168,7 +169,7 @@ def _claims(guarantees: Guarantees, publishable: bool = True) -> Table:
 
 
 def audiences(data: ReportData, guarantees: Guarantees) -> Table:
-    """Who sees what, which guarantee covers it, and how often it lets them guess right; "none" where nothing does."""
+    """Who sees what, which guarantee covers it, and in how many cases a guess of theirs is right at most."""
     nodes = NODES if NODES in guarantees else GUARANTEE
     larger = max((GUARANTEE, nodes), key=lambda name: guarantees[name].epsilon)
     names = {Bound.STUDENT: GUARANTEE, Bound.NODES: nodes, Bound.LARGER: larger}
@@ -190,7 +191,7 @@ def _right_in(item: Guarantee) -> str:
 
 
 def privacy_part(data: ReportData, guarantees: Guarantees) -> PagePart:
-    """Secret in it: what was spent."""
+    """The chapter on privacy, in which what was spent is secret."""
     word, words = data.party_label, []
     if NODES in guarantees:
         words.append(
@@ -223,7 +224,7 @@ def _asked(data: ReportData) -> Exhibit:
 
 
 def labels_explained(data: ReportData) -> str:
-    """How many of the released labels are right, beside what always naming the commonest class would give."""
+    """How many of the released labels are right, beside the share of the commonest class in the same cases."""
     labels, noun = data.open_figures.get("labels") or {}, "released labels"
     if data.release is ReleaseKind.COUNTS:
         noun = "largest noisy counts"

@@ -56,7 +56,7 @@ _PARTIES = (
     (
         "shifts", "Which kind of difference", MEASURED[0],
         " ".join(f"shift_{kind} shift_{kind}_named" for kind in SHIFT_KINDS),
-        f"Strength of each kind, and the share of seeds in which it is more than rows dealt by lot give (p below"
+        f"Strength of each kind, and the share of seeds in which it is more than rows dealt at random give (p below"
         f" {ERROR} over all kinds together). "
         + upper_first("; ".join(f"{kind}: {scale}" for kind, scale in SCALES.items())) + ".",
     ),
@@ -65,7 +65,7 @@ _PARTIES = (
         "parties rows rows_median rows_most gini hellinger_mean hellinger_mean_floor c2st_auc_mean",
         "Of the partition alone, before anything is trained; below each mean its interval. Distances are of each"
         " party to all parties together, and the mean over parties. Floor: the same for parties of these sizes"
-        " whose rows were dealt by lot; only what lies above it is a property of the partition.",
+        " whose rows were dealt at random; only what lies above it is a property of the partition.",
     ),
     (
         "gain", "Who gains, and who loses: {} against {}", "",

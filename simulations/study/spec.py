@@ -1,8 +1,8 @@
-"""A study as its file says it: a base scenario, axes, seeds and methods; and unfolded, with what shares its teachers.
+"""A study as its file says it: a base scenario, axes, seeds and methods; and its cases, of which some share teachers.
 
 What teachers say does not depend on mechanism, query budget, privacy, student or title. So it is computed from a
-scenario in which these have one form (`teaching`), and its address is that scenario's: what is left out cannot decide
-it."""
+scenario in which these are always the same (`teaching`), and kept under that scenario's hash: what is left out cannot
+change it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from consilium.simulations.shipped import Shipped
 COLUMNS = ("cell", "seed", "method", "scope", "name", "metric", "value", "low", "high")  # of the results
 FACTS = ("guarantee_epsilon", "guarantee_delta", "guarantee_unit", "guarantee_neighbouring", "data_set")
 """Further columns of the results: what the method of a row guarantees (unit "none": nothing), and which data set it is
-of, whatever its division."""
+of, whatever its partition."""
 MOST_CELLS = 100_000
 _DECIDING = ("python", "consilium-pate", "numpy", "scipy", "scikit-learn", "torch", "flwr", "flwr-datasets")
 _DATA_DECIDES_NOT: Any = {
@@ -120,14 +120,16 @@ class StudyTable(Frozen):
     description: str = Field(default="", max_length=5000, description="for the report")
     scenario: str = Field(default="", description="a shipped one, or a file beside this one; left out: `[base]` is all")
     seeds: int = Field(default=5, ge=1, le=10_000, description="how many, from 0")
-    home_share: float = Field(default=0.2, ge=0, lt=1, description="of each party's rows, which judge methods at home")
+    home_share: float = Field(
+        default=0.2, ge=0, lt=1, description="of each party's rows, on which nobody trains: they judge methods there"
+    )
     methods: tuple[str | dict[str, Any], ...] = Field(
         default=("local", "pooled", "plurality", "pate"),
         min_length=1,
         description="names, or tables with a name and keys; `label` in a table is what results call it",
     )
     measures: tuple[Literal["division", "teachers", "gain"], ...] = Field(
-        default=("division", "teachers", "gain"), description="what else is measured of each division"
+        default=("division", "teachers", "gain"), description="what else is measured: partition, votes, gain"
     )
 
 
@@ -142,7 +144,7 @@ class StudySpec(Frozen):
     exceptions: tuple[dict[str, str | list[str]], ...] = Field(
         default=(),
         alias="except",
-        description="combinations to leave out: for each axis that is named, one or several of its values as text",
+        description="combinations to leave out: by axis, one or several of its values as text",
     )
     name: str = Field(default="study", exclude=True)
     folder: Path = Field(default=Path(), exclude=True)
@@ -159,13 +161,14 @@ class StudySpec(Frozen):
         return self.study.title or self.name
 
     def digest(self) -> str:
-        """Hash of what the file says; whoever has it and the data has the study. Not of where files lie."""
+        """Hash of what the file says, and not of where files lie: with the same data it is the same study."""
         return canonical_digest(self.model_dump(mode="json", by_alias=True))
 
 
 def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = None) -> StudySpec:
-    """A shipped study by name, or a file by path. overrides: `key=value` of the base. seeds: so many instead. Raises
-    ConfigError: no such study or file, an unknown key, a wrong type or value, a malformed override."""
+    """A shipped study by name, or a file by path. overrides: `key=value` for the base. seeds: how many, instead of
+    the file's number. Raises ConfigError: no such study or file, an unknown key, a wrong type or value, a malformed
+    override."""
     path = Shipped.STUDY.path(name)
     table = read_table(path)
     if reserved := {"name", "folder"} & set(table):
@@ -179,8 +182,8 @@ def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = Non
 
 
 def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
-    """Label -> nested table of what the scenario has there, in order: text as it is, any other value as JSON. Raises
-    ConfigError: two values have the same label.
+    """Points of an axis: label -> nested table of what it sets in the scenario, in order. A label is the value: text as
+    it is, any other as JSON. Raises ConfigError: two values have the same label.
 
     >>> [*points_of(StudyAxis(key="a", values=("iid", 0.1, True, {"noise": 0.5})))]
     ['iid', '0.1', 'true', '{"noise":0.5}']
@@ -195,11 +198,10 @@ def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
 
 
 def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The table of a scenario with another's keys in it. A key that chooses a kind drops the keys that only the former
-    kind has; another data set drops all that was said of the former's columns and files, and who says by what rows are
-    public, says all of that anew. An epsilon without noise beside it drops noise that the table states, which is
-    calibrated anew: else it would change nothing. Raises ConfigError: a key is a value in one and a table in the other.
-    """
+    """A scenario's table, changed by the keys of another. A key that chooses a kind drops the keys that only the former
+    kind has; another data set drops what the table says of columns and files; `data.public.by` drops what it says of
+    public rows. An epsilon without noise beside it drops the table's noise, which is calibrated anew: else nothing
+    would change. Raises ConfigError: a key is a value in one and a table in the other."""
     copied = copy.deepcopy(dict(table))
     leaves = dict(_leaves(changes))
     data = copied.get("data")
@@ -230,12 +232,12 @@ def _leaves(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
 
 @functools.cache
 def deciding_versions() -> Mapping[str, str]:
-    """Versions on which results may depend."""
+    """Versions of the programs on which results may depend, by name."""
     return {name: version for name, version in versions().items() if name in _DECIDING}
 
 
 def teaching(scenario: Scenario) -> Scenario:
-    """The same division, teachers and votes, and one form of everything else."""
+    """The scenario with the same partition, teachers and votes, and everything else as in every other study."""
     kept = {"minimum_parties", "teachers_per_party", "teacher", "voting_rule"}
     plain = Federation.model_validate({**scenario.federation.model_dump(mode="json", include=kept), **_STAND_IN})
     others = type(scenario.simulation)(own_teacher=scenario.simulation.own_teacher)
@@ -243,20 +245,20 @@ def teaching(scenario: Scenario) -> Scenario:
 
 
 def ensemble_address(scenario: Scenario, seed: int, data: str) -> str:
-    """Of what teachers say on a division. data: content hash of the rows that are divided."""
+    """Hash under which it is kept what teachers say on a partition. data: content hash of the rows."""
     taught = teaching(scenario).model_dump(mode="json", exclude={"data", "description"})
     return canonical_digest([taught, _data_table(scenario), seed, data])
 
 
 def _data_table(scenario: Scenario) -> dict[str, Any]:
-    """The table `[data]` without where its files lie, whose content is hashed, and without words for the report."""
+    """The table `[data]` without its files' paths, as their content is hashed, and without texts for the report."""
     return scenario.data.model_dump(mode="json", exclude=_DATA_DECIDES_NOT)
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One point of the axes with one seed, which all methods share. axes: the value of each, as text. table: the
-    scenario's, as it was written. teaching: see `teaching`."""
+    """A case: one point of the axes with one seed, which all methods share. axes: the value of each, as text. table:
+    the scenario's, as it was written. teaching: see `teaching`."""
 
     id: str
     axes: Mapping[str, str] = field(compare=False)
@@ -276,8 +278,8 @@ def _called(axes: Mapping[str, str]) -> str:
 
 
 def compared(spec: StudySpec) -> dict[str, StudyMethod]:
-    """The methods by what they are called: their names, with keys that have another value than usual. Raises
-    ConfigError: there is no such method, or two are called the same."""
+    """The methods by label: `label`, or the name with the keys that differ from their defaults. Raises ConfigError:
+    there is no such method, or two have the same label."""
     methods: dict[str, StudyMethod] = {}
     where = f"study {spec.name}: study.methods"
     for entry in spec.study.methods:
@@ -300,7 +302,7 @@ def compared(spec: StudySpec) -> dict[str, StudyMethod]:
 
 def plots(spec: StudySpec) -> list[Plot]:
     """Every point of the axes that no exception leaves out, with every seed, in the order of the file. Raises
-    ConfigError: a scenario says something it may not say; names the axis, its value and the key."""
+    ConfigError: a scenario says something it may not say. The error names the axis, its value and the key."""
     axes = {axis.column: points_of(axis) for axis in spec.axis}
     count = prod(map(len, axes.values())) * spec.study.seeds * len(spec.study.methods)
     if count > MOST_CELLS:
@@ -354,8 +356,8 @@ def _table(spec: StudySpec, points: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def source_digest(source: Source) -> str:
-    """SHA-1, hex, of rows (as they are when all are public, so that every category is there), of labels, owners and
-    patients, of their names, and of what is public among them."""
+    """SHA-1, hex, of rows (encoded as if all were public, so that every category is there), labels, owners, patients,
+    times and their names, and of which rows are public."""
     dataset, public = source.dataset(np.arange(len(source.y))), source.public
     rows = [dataset.x, source.y, source.owner, source.patient, source.time]
     named = [source.name, source.classes, dataset.classes, dataset.features, source.owner_names]

@@ -1,8 +1,8 @@
-"""A party's five answers. Each is checked, computed, made durable and only then returned.
+"""A party's five replies in a session under masks. Each is checked, computed, made durable and only then returned.
 
 The coordinator is not trusted: it may repeat, reorder, alter or withhold any message and show different parties
 different sets. A check that fails leaves the session as it was and gives nothing. A second, different request for a
-stage that is done comes from a coordinator that tells two stories: secrets are erased (Bonawitz et al. 2017, section
+stage that is done comes from a coordinator that lies to somebody: secrets are erased (Bonawitz et al. 2017, section
 6.2 and figure 4).
 
 A party shares b, of its own mask, and K, which opens the list of its pairs' mask seeds; later it gives one of the two
@@ -35,7 +35,7 @@ from consilium.sums.secure.messages import KINDS, STAGES, MaskedTerms, PartyRepl
 from consilium.sums.terms import LIFETIME, QuerySet, Voter
 
 Memory = dict[str, Any]
-"""Bytes and arrays; secret."""
+"""What a session keeps between two stages, by name: bytes and arrays; secret."""
 Answered = tuple[dict[str, Any], Memory]
 """Fields of a reply, and what is remembered after it."""
 
@@ -46,17 +46,17 @@ TABLES = (
 )
 """done: how many stages were answered. request: digest of it."""
 ENDED = 99
-"""As `done`: nothing secret is left."""
+"""The value of `done` once a session's secrets are erased."""
 
 
 def pack(fields: Iterable[tuple[str, Any]]) -> bytes:
-    """Numbers, bytes and arrays by name -> bytes, the same of the same."""
+    """Numbers, bytes and arrays by name -> bytes; equal fields give equal bytes."""
     plain = {name: np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value for name, value in fields}
     return save({name: np.array(value, order="C") for name, value in plain.items()})
 
 
 def unpack(content: bytes) -> dict[str, Any]:
-    """The inverse of `pack`; uint8 of one side are bytes. Raises MalformedMessage."""
+    """The inverse of `pack`; uint8 arrays of one dimension become bytes. Raises MalformedMessage."""
     try:
         fields: dict[str, Any] = load(content)
     except SafetensorError:
@@ -71,7 +71,7 @@ def unpack(content: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Session:
-    """What is known of one session."""
+    """What a party has stored of one session. done: how many stages it answered."""
 
     sid: bytes
     started: float
@@ -95,7 +95,7 @@ def erase(store: Database, sid: bytes) -> None:
 
 
 class MaskingParty:
-    """Who answers. Raises as `Voter`, and RosterMismatch unless the roster lists this party with its key."""
+    """A party as it answers. Raises as `Voter`, and RosterMismatch unless the roster lists this party with its key."""
 
     def __init__(self, voter: Voter) -> None:
         self.voter, self.store, self.roster, self.identity = voter, voter.store, voter.roster(Roster), voter.identity
@@ -104,9 +104,9 @@ class MaskingParty:
             raise errors.RosterMismatch(f"the roster lists {voter.name} with another key than this party has")
 
     def answer(self, request: Any) -> PartyReply:
-        """The reply to a repeated request, or a new one: one transaction. Raises as `SumTerms.open` and the stage;
-        Replay for a session that is known with other terms, StageOrder where the stage is not due or the session is
-        over, InconsistentView for another request than before."""
+        """The stored reply to a repeated request, else a new one, in one transaction. Raises as `SumTerms.open` and the
+        stage; Replay for a session that is known with other terms, StageOrder where the stage is not due or the session
+        is over, InconsistentView for another request than before."""
         (stage, compute), store = STEPS[type(request)], self.store
         place, reply_model, asked = STAGES.index(stage), messages.REPLIES[stage], hashlib.sha256(pack(request)).digest()
         terms = MaskedTerms.open(request.terms, request.signature, self.roster) if stage is Stage.ADVERTISE else None
@@ -157,7 +157,7 @@ class MaskingParty:
         self, stage: Stage, ctx: bytes, signers: np.ndarray, statements: bytes, signatures: np.ndarray
     ) -> None:
         """Raise ThresholdNotMet for fewer than t signers, BadSignature for one whose signature does not verify under
-        the pinned key. statements: of each, one behind the other."""
+        the pinned key. statements: what each signed, one after the other."""
         if len(signers) < self.roster.t:
             missing = (self.roster.name(place) for place in range(self.roster.n) if place not in signers)
             raise errors.ThresholdNotMet(stage, len(signers), self.roster.t, missing)

@@ -331,6 +331,7 @@ FILE = "/home/patient-4711.pickle"
         (database("SQLITE_IOERR_WRITE"), Rule.STORAGE, "party.db: the disk takes no more"),
         (database("SQLITE_CORRUPT"), Rule.STORAGE, "party.db: it is damaged"),
         (database("SQLITE_BUSY"), Rule.LOCKED, "party.db: it is locked"),
+        (Refused(Rule.POOL, detail="another row"), Rule.POOL, f"refused: pool: another row. {Rule.POOL.cure}"),
     ],
 )
 def test_what_is_wrong_is_told_by_its_rule_and_no_text_of_it_travels(

@@ -289,6 +289,12 @@ def test_a_plan_and_a_run_of_fine_shares_of_noise_promise_the_same() -> None:
         federation_config(scenario, *divided_data(scenario, 0), 0)
 
 
+@pytest.mark.parametrize("wrong", ["epsilon=0", "epsilon=much", "sanitised=7"])
+def test_a_plan_refuses_what_a_run_refuses(wrong: str) -> None:
+    with pytest.raises(ConfigError, match=f"federation.privacy.{wrong.split('=', maxsplit=1)[0]}"):
+        plan_of("stroke", [f"federation.privacy.{wrong}"])
+
+
 @pytest.mark.parametrize("parties", [8, 40, 200])
 def test_each_way_out_is_enough_and_little_less_is_not(parties: int) -> None:
     federation = load_scenario("stroke").federation

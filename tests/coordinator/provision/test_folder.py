@@ -128,6 +128,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         plan_table(mechanism={"name": "confident", "threshold": 13, "sigma1": 3.0, "sigma2": 3.0}),
         "threshold 13 is above the 12 votes",
     ),
+    "a wrong unit, and no noise, which the epsilon decides": (
+        plan_table(mechanism={"name": "histogram"}, privacy={"unit": "person", "delta": 1e-5, "epsilon": 1.0}),
+        "toml: federation.privacy.unit: must be",
+    ),
     "no second aggregator": (plan_table(**CHECKED), "no second aggregator"),
     "one where votes have none": (enrolments(*NODES, SECOND), "plaintext votes have none"),
     "two of them": (

@@ -299,6 +299,7 @@ UNLIKE = "Unknown label type.* continuous values\\. Give labels of classes$"
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] = [
     ({"settings": {"federation.minimum_parties": 50}}, {}, TooFewOwners, "public_share, or data.least_rows"),
     ({"settings": {"federation.colour": 1}}, {}, BadSetting, "federation.colour"),
+    ({"settings": ["student.rounds=2"]}, {}, BadSetting, "settings is a list"),
     ({"settings": {"student.rouns": 2}}, {}, BadSetting, "student.rouns"),
     ({"random_state": -1}, {}, BadSetting, "random_state is -1"),
     ({"random_state": 2**63}, {}, BadSetting, "one from 0 to 9223372036854775807"),

@@ -198,9 +198,10 @@ SMALL: dict[str, Any] = {
         ("nowhere", {}, "no scenario 'nowhere'"),
         ("stroke", {"federation.mechanism.sigma2": "much"}, "sigma2"),
         ("stroke", {"federation.mechanism": object()}, "federation.mechanism"),
+        ("stroke", ["student.rounds=2"], "settings is a list"),
     ],
 )
-def test_mistakes_are_typed(scenario: str, settings: dict[str, Any], told: str) -> None:
+def test_mistakes_are_typed(scenario: str, settings: Any, told: str) -> None:
     with pytest.raises(BadSetting, match=told):
         simulate(scenario, settings=settings)
 
