@@ -61,7 +61,8 @@ class LabelServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Ask(self, request_iterator, context):
-        """The student streams its public rows in blocks, and gets one answer for each row.
+        """The student streams its public rows in blocks, and gets one answer for each row. Metadata "federation": digest of
+        the one whose terms it has; where another is served since, it is refused.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
