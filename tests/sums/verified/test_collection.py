@@ -32,7 +32,7 @@ from consilium.sums.verified.aggregators import Helper
 from consilium.sums.verified.messages import UploadRequest
 from consilium.sums.verified.uploads import VerifiedTerms
 from tests import federation
-from tests.federation import drop
+from tests.federation import drop, with_field
 from tests.sums.small import (
     CHECK,
     GIVE,
@@ -117,6 +117,13 @@ def test_a_liar_is_left_out_by_name_and_asked_again(small, monkeypatch) -> None:
         assert found.votes.tolist() == small.true_sum(queries, [0, 1, 3, 4])
         assert "sent votes that are none" in small.left_out()["p02"]
     assert small.asked(UPLOAD).count(2) == 2
+
+
+@pytest.mark.parametrize("changed", [{"party": "p03"}, {"sid": bytes(16)}])
+def test_an_upload_for_another_party_or_session_is_left_out_by_the_name_that_sent_it(small, changed) -> None:
+    small.transport.faults[(2, UPLOAD)] = with_field(*changed.popitem())
+    assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES, [0, 1, 3, 4])
+    assert small.left_out() == {"p02": "answers for another party or another session"}
 
 
 def test_a_record_of_another_sum_than_was_given_is_none(small: VerifiedSmall, monkeypatch) -> None:
